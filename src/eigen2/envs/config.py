@@ -1,0 +1,58 @@
+"""What an environment can be told; an `env` preset fills one of these."""
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from eigen2.market.config import MarketConfig
+from eigen2.section import Section
+
+
+class TradingConfig(MarketConfig):
+    kind: Literal["trading"] = "trading"
+    actions: Literal["orders", "original", "weights"] = "orders"
+    """orders: (coefficient, sale target) per symbol with a learned exit; original: without it, targets 10..50 %;
+    weights: target portfolio weights by softmax with a cash logit, rebalanced daily."""
+    reward: Literal["log_equity", "realised"] = "log_equity"
+    """log_equity: daily change of log equity; realised: the original's coefficient-weighted realised gains."""
+    trading_days: int = Field(125, ge=1)
+    """Days of an episode on which positions may be opened."""
+    settlement_days: int = Field(20, ge=0)
+    """Days after those, when only exits happen (orders and original)."""
+    max_new_positions: int = Field(1, ge=1)
+    """Positions opened per day at most; the largest coefficients win."""
+    max_holding_days: int = Field(20, ge=1)
+    """A position is closed after this many days."""
+    threshold: float = Field(0.5, ge=0.0)
+    """A coefficient above this asks to open a position."""
+    target_low: float = Field(0.02, gt=0.0)
+    """Lowest sale target, as a fraction of the entry price."""
+    target_high: float = Field(0.50, gt=0.0)
+    """Highest sale target."""
+    position_fraction: float = Field(0.10, gt=0.0, le=1.0)
+    """Share of equity a new position takes (orders and original)."""
+    fee_bp: float = Field(10.0, ge=0.0)
+    """Fee per side in basis points of the traded value."""
+    slippage_bp: float = Field(5.0, ge=0.0)
+    """Slippage per side in basis points of the price."""
+    delisting_penalty: float = Field(0.10, ge=0.0, le=1.0)
+    """Share of the last known value lost when a holding is delisted."""
+    inaction_penalty: float = Field(5.0, ge=0.0)
+    """Subtracted on a day without any position (reward=realised only)."""
+
+    @model_validator(mode="after")
+    def _targets_are_ordered(self) -> Self:
+        if self.target_low >= self.target_high:
+            raise ValueError(f"target_low {self.target_low} must be below target_high {self.target_high}")
+        return self
+
+
+class GymConfig(Section):
+    kind: Literal["gym"] = "gym"
+    id: str = "Pendulum-v1"
+    """Any registered Gymnasium environment with a continuous action space."""
+    max_episode_steps: int | None = Field(None, ge=1)
+    """Cuts episodes shorter than the environment's own limit."""
+
+
+EnvConfig = TradingConfig | GymConfig

@@ -1,0 +1,37 @@
+"""Failures that are part of the design: one clear sentence each, and the exit code the shell sees."""
+
+
+class Eigen2Error(Exception):
+    """Something the user can act on. The message says what, where, and what to do."""
+
+    exit_code = 1
+
+
+class ConfigError(Eigen2Error):
+    """A bad command, an unknown key or a value out of range."""
+
+    exit_code = 2
+
+
+class DataError(Eigen2Error):
+    """Prices or an environment that cannot be used."""
+
+    exit_code = 3
+
+
+class ResourceError(Eigen2Error):
+    """The work does not fit into RAM or onto the disk."""
+
+    exit_code = 4
+
+
+class DamagedStateError(Eigen2Error):
+    """Stored state does not verify, or training state is no longer finite."""
+
+    exit_code = 5
+
+
+class StoppedEarly(Eigen2Error):
+    """Stopped by a signal or a guard; everything is saved and the run can be resumed."""
+
+    exit_code = 75
