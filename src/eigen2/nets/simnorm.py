@@ -1,0 +1,36 @@
+"""SimNorm: a latent made of small probability distributions.
+
+A latent of size L is L / G groups of G numbers, each group a point on the simplex (>= 0, sum 1). Group g holds the
+elements g, g + L/G, g + 2 L/G, ...: neighbours in memory belong to different groups, so the softmax runs over a
+strided axis and vectorises over the groups, which is faster on a CPU than a softmax over a last axis of 8.
+"""
+
+import torch
+from torch import Tensor
+
+GROUP = 8
+LOG_FLOOR = 1e-5
+
+
+def groups(latent: Tensor, group: int = GROUP) -> Tensor:
+    """[..., L] -> [..., group, L / group]; every column is one simplex."""
+    return latent.reshape(*latent.shape[:-1], group, latent.shape[-1] // group)
+
+
+def simnorm(logits: Tensor, group: int = GROUP) -> Tensor:
+    """Softmax of every group. [..., L] -> [..., L]"""
+    return groups(logits, group).softmax(-2).flatten(-2)
+
+
+def logits_of(latent: Tensor) -> Tensor:
+    """Logits that simnorm maps back to the latent, up to the floor that keeps the logarithm finite. [..., L]"""
+    return torch.log(latent + LOG_FLOOR)
+
+
+def project(latent: Tensor, group: int = GROUP) -> Tensor:
+    """Back onto the simplex: negatives cut, every group divided by its sum. [..., L] -> [..., L]
+
+    The identity for latents that are on the simplex, unlike a second softmax, which would flatten them.
+    """
+    positive = groups(latent, group).clamp_min(1e-6)
+    return (positive / positive.sum(-2, keepdim=True)).flatten(-2)

@@ -1,0 +1,37 @@
+import pytest
+import torch
+
+from eigen2.nets.simnorm import groups, logits_of, project, simnorm
+
+
+@pytest.fixture
+def stream() -> torch.Generator:
+    return torch.Generator().manual_seed(3)
+
+
+def test_every_group_sums_to_one_and_is_not_negative(stream):
+    latent = simnorm(10 * torch.randn(5, 7, 64, generator=stream))
+    assert latent.shape == (5, 7, 64)
+    assert (latent >= 0).all()
+    torch.testing.assert_close(groups(latent).sum(-2), torch.ones(5, 7, 8))
+
+
+def test_logits_of_a_latent_give_the_latent_back(stream):
+    latent = simnorm(torch.randn(9, 32, generator=stream))
+    torch.testing.assert_close(simnorm(logits_of(latent)), latent, atol=1e-4, rtol=0)
+
+
+def test_projection_leaves_the_simplex_alone_and_returns_to_it(stream):
+    latent = simnorm(torch.randn(9, 32, generator=stream))
+    torch.testing.assert_close(project(latent), latent, atol=1e-5, rtol=0)
+    pushed = project(latent + 0.5 * torch.randn(9, 32, generator=stream))
+    assert (pushed >= 0).all()
+    torch.testing.assert_close(groups(pushed).sum(-2), torch.ones(9, 4))
+
+
+def test_a_change_of_one_group_leaves_the_others_alone(stream):
+    logits = torch.randn(1, 32, generator=stream)
+    moved = logits.clone()
+    groups(moved)[:, :, 2] += torch.randn(8, generator=stream)
+    changed = (simnorm(moved) != simnorm(logits)).unflatten(-1, (8, 4)).any(1)
+    assert changed.tolist() == [[False, False, True, False]]
