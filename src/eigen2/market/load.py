@@ -1,0 +1,141 @@
+"""The one door to a market: samples, synthetic markets and the user's own files all come in here."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from eigen2.errors import ConfigError, DataError
+from eigen2.market import synthetic
+from eigen2.market.cache import feature_key, read_features, write_features
+from eigen2.market.catalogue import (
+    CLOSE_ONLY,
+    EMBEDDED,
+    SYNTHETIC,
+    canonical_name,
+    known_names,
+    nearest_name,
+    read_sample,
+)
+from eigen2.market.check import read_prices
+from eigen2.market.config import MarketConfig
+from eigen2.market.data import MarketData
+from eigen2.market.features import standardised
+from eigen2.market.prices import Prices
+from eigen2.market.splits import make_splits
+
+
+def load_market(config: MarketConfig, seed: int, *, cache: Path | None = None) -> MarketData:
+    """Prices, causal features, mask and splits of the market that `config.data` names.
+
+    `seed` is used by synthetic markets that have no seed of their own. `cache` is a directory for computed features.
+    """
+    prices, name, caveats = _read(config, seed)
+    start, stop = used_days(prices, config)
+    prices = prices.rows(start, stop)
+    train, validation, holdout = make_splits(prices.days, config, name)
+    fingerprint = prices.fingerprint()
+    return MarketData(
+        name=name,
+        dates=prices.dates,
+        symbols=prices.symbols,
+        tradable=_tradable(prices, config),
+        close=prices.close,
+        open=prices.open,
+        high=prices.high,
+        low=prices.low,
+        volume=prices.volume,
+        mask=prices.mask,
+        features=_features(prices, config, fingerprint, train.stop, cache),
+        feature_names=tuple(config.features),
+        train=train,
+        validation=validation,
+        holdout=holdout,
+        fingerprint=fingerprint,
+        caveats=(*caveats, *_unlisted(prices)),
+    )
+
+
+def used_days(prices: Prices, config: MarketConfig) -> tuple[int, int]:
+    """Rows [start, stop) between `config.start` and `config.end`, both dates included."""
+    start = 0 if config.start is None else int(np.searchsorted(prices.dates, _day("start", config.start)))
+    stop = prices.days
+    if config.end is not None:
+        stop = int(np.searchsorted(prices.dates, _day("end", config.end), side="right"))
+    return start, max(start, stop)
+
+
+def _day(key: str, text: str) -> np.datetime64:
+    try:
+        return np.datetime64(text, "D")
+    except ValueError:
+        raise ConfigError(f"env.{key} is {text!r}; write a date such as 2010-01-31") from None
+
+
+def _read(config: MarketConfig, seed: int) -> tuple[Prices, str, tuple[str, ...]]:
+    """Raw prices, the market's name and what must be known about it."""
+    name = canonical_name(config.data)
+    if name is None:
+        return _read_file(config.data)
+    if name in EMBEDDED:
+        return read_sample(name), name, EMBEDDED[name].caveats
+    made = config.synthetic
+    return synthetic.generate(name, made, synthetic.market_seed(made, seed)), name, SYNTHETIC[name].caveats
+
+
+def _read_file(data: str) -> tuple[Prices, str, tuple[str, ...]]:
+    path = Path(data).expanduser()
+    if not path.exists():
+        near = nearest_name(data)
+        advice = f"did you mean {near}?" if near else f"known names are {', '.join(known_names())}"
+        raise DataError(f"env.data={data} is neither a file nor a known market; {advice}")
+    prices, warnings = read_prices(path)
+    close_only = (CLOSE_ONLY,) if prices.open is None else ()
+    return prices, path.stem, (*close_only, *(finding.sentence() for finding in warnings))
+
+
+def _tradable(prices: Prices, config: MarketConfig) -> npt.NDArray[np.int64]:
+    """Positions of the symbols that may be traded, ascending."""
+    _known_symbols("context", config.context, prices)
+    _known_symbols("tradable", config.tradable or (), prices)
+    both = sorted(set(config.context) & set(config.tradable or ()))
+    if both:
+        raise ConfigError(f"{', '.join(both)} cannot be in both env.tradable and env.context")
+    chosen = set(prices.symbols if config.tradable is None else config.tradable) - set(config.context)
+    if not chosen:
+        raise ConfigError("no symbol may be traded: env.context names them all, or env.tradable is empty")
+    return np.array([i for i, symbol in enumerate(prices.symbols) if symbol in chosen], dtype=np.int64)
+
+
+def _known_symbols(key: str, symbols: Iterable[str], prices: Prices) -> None:
+    for symbol in symbols:
+        if symbol not in prices.symbols:
+            near = get_close_matches(symbol, prices.symbols, n=1, cutoff=0.0)
+            raise ConfigError(
+                f"env.{key} names {symbol}, which these prices do not have; the nearest is {near[0]}"
+            )
+
+
+def _unlisted(prices: Prices) -> tuple[str, ...]:
+    known = prices.mask.any(axis=0)
+    return tuple(
+        f"{symbol} has no prices on the chosen days and can never be traded"
+        for symbol, listed in zip(prices.symbols, known, strict=True)
+        if not listed
+    )
+
+
+def _features(
+    prices: Prices, config: MarketConfig, fingerprint: str, train_stop: int, cache: Path | None
+) -> npt.NDArray[np.float32]:
+    """[day, symbol, feature], from the cache when it holds them."""
+    if cache is None:
+        return standardised(prices, config.features, train_stop)
+    key = feature_key(fingerprint, tuple(config.features), train_stop)
+    found = read_features(cache, key, (prices.days, len(prices.symbols), len(config.features)))
+    if found is None:
+        found = standardised(prices, config.features, train_stop)
+        write_features(cache, key, found)
+    return found
