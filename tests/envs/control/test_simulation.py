@@ -1,0 +1,115 @@
+import numpy as np
+import pytest
+
+from eigen2.envs.control.catalogue import TASKS, make_task
+from eigen2.envs.control.simulation import ControlBatch
+from eigen2.errors import ConfigError, DamagedStateError
+
+
+def actions(task, steps, count, seed=1):
+    return np.random.default_rng(seed).uniform(-1, 1, (steps, count, task.action_size))
+
+
+def trace(batch, plan):
+    steps = [batch.step(action) for action in plan]
+    return [np.stack([getattr(step, name) for step in steps]) for name in steps[0].__dataclass_fields__]
+
+
+def assert_same(first, second):
+    for a, b in zip(first, second, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_results_do_not_depend_on_the_number_of_threads(task):
+    plan = actions(task, 80, 5)
+    assert_same(
+        trace(ControlBatch(task, 5, seed=3, threads=1), plan),
+        trace(ControlBatch(task, 5, seed=3, threads=3), plan),
+    )
+
+
+def test_a_restored_batch_continues_bit_for_bit(task):
+    plan = actions(task, 120, 4)
+    original = ControlBatch(task, 4, seed=3)
+    trace(original, plan[:60])
+    state = original.state_dict()
+    expected = trace(original, plan[60:])
+    restored = ControlBatch(task, 4, seed=3)
+    restored.load_state_dict(state)
+    assert_same(trace(restored, plan[60:]), expected)
+
+
+def test_saved_state_does_not_change_when_the_simulation_goes_on(task):
+    batch = ControlBatch(task, 2, seed=3)
+    state = batch.state_dict()
+    kept = {name: np.array(value, copy=True) for name, value in state.items()}
+    trace(batch, actions(task, 5, 2))
+    for name, value in kept.items():
+        np.testing.assert_array_equal(state[name], value)
+
+
+def test_sizes_are_those_the_task_states(task):
+    step = ControlBatch(task, 3, seed=0).step(np.zeros((3, task.action_size)))
+    assert step.observation.shape == step.successor.shape == (3, task.observation_size)
+    assert step.observation.dtype == step.reward.dtype == np.float32
+
+
+def test_the_control_step_is_a_sixtieth_of_a_second():
+    for name in set(TASKS) - {"pendulum"}:
+        batch = ControlBatch(TASKS[name](), 1, seed=0)
+        batch.step(np.zeros((1, batch.task.action_size)))
+        np.testing.assert_allclose(batch._batch.bind("time"), 1 / 60)
+
+
+def test_an_episode_ends_at_its_limit_and_the_next_one_starts_elsewhere():
+    task = make_task("pendulum")
+    batch = ControlBatch(task, 2, seed=0)
+    first = batch.observation.copy()
+    for number in range(task.episode_steps):
+        step = batch.step(np.zeros((2, 1)))
+        assert step.truncated.all() == (number == task.episode_steps - 1)
+        assert not step.terminated.any()
+    assert (step.observation != step.successor).any(1).all()
+    assert (step.observation != first).any(1).all()
+
+
+def test_a_fallen_hopper_terminates_and_stands_up_again():
+    batch = ControlBatch(make_task("dflex_hopper"), 4, seed=0)
+    fallen = 0
+    for action in actions(batch.task, 200, 4):
+        step = batch.step(action)
+        fallen += step.terminated.sum()
+        assert (step.successor[step.terminated, 0] < -0.45).all()
+        assert (step.observation[:, 0] > -0.45).all()
+    assert fallen > 4
+
+
+def test_a_diverged_simulation_ends_its_episode_and_is_counted(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    batch = ControlBatch(make_task("dflex_ant"), 3, seed=0)
+    before = batch.observation.copy()
+    batch._qvel[1] = np.nan
+    step = batch.step(np.zeros((3, 8)))
+    assert step.terminated.tolist() == [False, True, False]
+    assert batch.faults == 1
+    assert step.reward[1] == 0
+    np.testing.assert_array_equal(step.successor[1], before[1])
+    assert np.isfinite(step.observation).all()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("bad", [np.zeros((2, 8)), np.full((3, 8), np.nan)])
+def test_bad_actions_are_refused(bad):
+    with pytest.raises(ValueError, match="dflex_ant needs finite actions"):
+        ControlBatch(make_task("dflex_ant"), 3, seed=0).step(bad)
+
+
+def test_the_state_of_another_task_is_refused():
+    state = ControlBatch(make_task("pendulum"), 3, seed=0).state_dict()
+    with pytest.raises(DamagedStateError, match="pendulum"):
+        ControlBatch(make_task("dflex_hopper"), 3, seed=0).load_state_dict(state)
+
+
+def test_an_unknown_task_is_named_with_the_known_ones():
+    with pytest.raises(ConfigError, match="dflex_ant"):
+        make_task("dflex_dog")
