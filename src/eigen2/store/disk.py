@@ -1,0 +1,41 @@
+"""Room on the disk: how much there is, how much a run will need, and a clear refusal before it is too late."""
+
+import shutil
+from pathlib import Path
+
+from eigen2.errors import ResourceError
+from eigen2.store.retention import NAMES, RESUMABLE
+
+MARGIN_BYTES = 1 << 20
+"""Left free for manifests, logs and directories."""
+
+
+def free_bytes(path: Path) -> int:
+    """Bytes this user may still write where `path` is, or will be."""
+    place = path.absolute()
+    while not place.exists():
+        place = place.parent
+    return shutil.disk_usage(place).free
+
+
+def predicted_bytes(state: int, replay: int = 0, replay_new: int | None = None) -> int:
+    """Upper bound of what a run's objects occupy: every kept checkpoint, plus one that is being saved.
+
+    `state` is the size of one training state, `replay` of a full replay, and `replay_new` of what a save adds to
+    the replay's blobs (all of it, if unknown).
+    """
+    added = replay if replay_new is None else replay_new
+    return (len(NAMES) + 1) * state + replay + len(RESUMABLE) * added + MARGIN_BYTES
+
+
+def ensure_room(path: Path, needed: int) -> None:
+    """Raise ResourceError unless `needed` bytes can be written at `path`."""
+    if needed > (free := free_bytes(path)):
+        raise ResourceError(
+            f"{path} needs {_size(needed)} of disk space and only {_size(free)} are free; "
+            "free some space or choose another directory with run.root"
+        )
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e9:.2f} GB" if count >= 1e9 else f"{count / 1e6:.2f} MB"

@@ -1,0 +1,76 @@
+"""Writing files so that a power cut leaves either the old content or the new one, and the new one stays.
+
+A name is made durable in four steps: write under a temporary name, fsync the file, rename, fsync the directory.
+A failed fsync is never retried on the same file: the kernel may have dropped the pages and would report success.
+"""
+
+import os
+import secrets
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TypeAlias
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+TEMPORARY = ".incoming-"
+"""Prefix of every temporary name; a leftover means a writer was killed, and holds nothing anyone relies on."""
+
+
+def sync_directory(directory: Path) -> None:
+    """Make the names inside `directory` durable."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def make_directory(directory: Path) -> None:
+    """Create `directory` and its parents, each one durably."""
+    if directory.is_dir():
+        return
+    make_directory(directory.parent)
+    directory.mkdir(exist_ok=True)
+    sync_directory(directory.parent)
+
+
+def write_temporary(directory: Path, chunks: Iterable[Buffer]) -> Path:
+    """A new fsynced file in `directory` under a temporary name; nothing is left behind when writing fails."""
+    path = directory / f"{TEMPORARY}{secrets.token_hex(8)}"
+    try:
+        with open(path, "xb", buffering=0) as file:
+            for chunk in chunks:
+                _write_all(file.fileno(), chunk)
+            os.fsync(file.fileno())
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+    return path
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replace `path` by `content`: readers and crashes see the old file or the new one, never a part."""
+    temporary = write_temporary(path.parent, [content])
+    try:
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_directory(path.parent)
+
+
+def remove_temporaries(directory: Path) -> int:
+    """Delete what a killed writer left in `directory`. Only the owner of the run's lock may call this."""
+    leftovers = list(directory.glob(f"{TEMPORARY}*"))
+    for leftover in leftovers:
+        leftover.unlink()
+    return len(leftovers)
+
+
+def _write_all(descriptor: int, chunk: Buffer) -> None:
+    """os.write may write less than it was given, for instance when the disk is nearly full."""
+    if not memoryview(chunk).nbytes:
+        return
+    view = memoryview(chunk).cast("B")
+    while view:
+        view = view[os.write(descriptor, view) :]

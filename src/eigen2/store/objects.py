@@ -1,0 +1,225 @@
+"""Content-addressed objects: immutable blobs in root/ab/cdef..., named by the SHA-256 of their bytes.
+
+Writing the same content twice costs nothing, a partial object is never visible under its name, and every read
+proves itself against the name. One process writes (the owner of the run's lock); any number may read.
+"""
+
+import errno
+import hashlib
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from eigen2.errors import DamagedStateError
+from eigen2.store.durable import Buffer, make_directory, remove_temporaries, sync_directory, write_temporary
+
+READ_BYTES = 1 << 20
+REMEDY = "restore the file from a copy of the run or resume from another checkpoint"
+_HASH = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class Ref:
+    """The name of an object and how long it is."""
+
+    hash: str
+    size: int
+
+
+def reference(chunks: Iterable[Buffer]) -> Ref:
+    """The Ref under which the concatenation of `chunks` would be stored."""
+    digest, size = hashlib.sha256(), 0
+    for chunk in chunks:
+        digest.update(chunk)
+        size += memoryview(chunk).nbytes
+    return Ref(digest.hexdigest(), size)
+
+
+class Objects:
+    """The objects below one directory, which is created on the first `put`."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._proven: set[str] = set()
+        """Objects this process wrote or read back; others are read once before a `put` relies on them."""
+        self._durable: set[Path] = set()
+        """Directories whose present entries are known to survive a power cut."""
+        self._touched: set[Path] = set()
+        """Directories that must be fsynced before anything may name their objects."""
+        self._batches = 0
+
+    def path(self, name: str) -> Path:
+        if not _HASH.fullmatch(name):
+            raise ValueError(f"{name!r} is no object name: 64 lower-case hex digits are expected")
+        return self.root / name[:2] / name[2:]
+
+    def put(self, data: Buffer | Iterable[Buffer]) -> Ref:
+        """Store `data` durably (at the end of the surrounding batch, if there is one) and return its Ref.
+
+        A buffer or a list of buffers is hashed first and written only when it is new; any other iterable is
+        streamed to a temporary file, so that it need not fit into memory.
+        """
+        if isinstance(data, (bytes, bytearray, memoryview)):
+            ref = self._write_new([data])
+        elif isinstance(data, (list, tuple)):
+            ref = self._write_new(data)
+        else:
+            ref = self._stream(data)
+        self._touch(self.path(ref.hash).parent)
+        if not self._batches:
+            self._sync()
+        return ref
+
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """Inside, `put` defers the fsync of directories; leaving without an error makes all names durable."""
+        self._batches += 1
+        try:
+            yield
+        finally:
+            self._batches -= 1
+        if not self._batches:
+            self._sync()
+
+    def holds(self, ref: Ref) -> bool:
+        """True when the object is here and good; one that this process never saw is read and hashed once."""
+        if not self.contains(ref):
+            return False
+        if ref.hash not in self._proven:
+            try:
+                self.check(ref.hash)
+            except DamagedStateError:
+                return False
+        return True
+
+    def contains(self, ref: Ref) -> bool:
+        """True when a file of that name and size exists; says nothing about its content."""
+        try:
+            return self.path(ref.hash).stat().st_size == ref.size
+        except FileNotFoundError:
+            return False
+
+    def read(self, name: str) -> bytes:
+        """The object's bytes, proven against its name."""
+        path = self.path(name)
+        with _readable(path):
+            data = path.read_bytes()
+        self._prove(name, hashlib.sha256(data).hexdigest())
+        return data
+
+    def check(self, name: str) -> int:
+        """Prove the object against its name without holding it in memory; returns its size."""
+        path = self.path(name)
+        digest, size = hashlib.sha256(), 0
+        with _readable(path), open(path, "rb", buffering=0) as file:
+            while chunk := file.read(READ_BYTES):
+                digest.update(chunk)
+                size += len(chunk)
+        self._prove(name, digest.hexdigest())
+        return size
+
+    def delete(self, name: str) -> None:
+        self._proven.discard(name)
+        self.path(name).unlink(missing_ok=True)
+
+    def list(self) -> Iterator[str]:
+        """Names of all objects, in order."""
+        yield from (name for name, _ in self._scan())
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes of every object, by name."""
+        return {name: path.stat().st_size for name, path in self._scan()}
+
+    def strangers(self) -> Iterator[Path]:
+        """Files below the root that are no objects: leftovers of a killed writer, or somebody else's."""
+        for path in sorted(self.root.rglob("*")):
+            if not path.is_dir() and not _HASH.fullmatch(path.parent.name + path.name):
+                yield path
+
+    def clean(self) -> int:
+        """Remove the temporaries of a killed writer. Only the owner of the run's lock may call this."""
+        return remove_temporaries(self.root)
+
+    def _scan(self) -> Iterator[tuple[str, Path]]:
+        for directory in sorted(self.root.glob("[0-9a-f][0-9a-f]")):
+            for path in sorted(directory.iterdir()):
+                if _HASH.fullmatch(name := directory.name + path.name):
+                    yield name, path
+
+    def _write_new(self, chunks: Sequence[Buffer]) -> Ref:
+        ref = reference(chunks)
+        if not self.holds(ref):
+            make_directory(self.root)
+            self._publish(write_temporary(self.root, chunks), ref)
+        return ref
+
+    def _stream(self, chunks: Iterable[Buffer]) -> Ref:
+        digest, size = hashlib.sha256(), 0
+
+        def hashed() -> Iterator[Buffer]:
+            nonlocal size
+            for chunk in chunks:
+                digest.update(chunk)
+                size += memoryview(chunk).nbytes
+                yield chunk
+
+        make_directory(self.root)
+        temporary = write_temporary(self.root, hashed())
+        ref = Ref(digest.hexdigest(), size)
+        if self.holds(ref):
+            temporary.unlink()
+        else:
+            self._publish(temporary, ref)
+        return ref
+
+    def _publish(self, temporary: Path, ref: Ref) -> None:
+        path = self.path(ref.hash)
+        try:
+            if not path.parent.is_dir():
+                path.parent.mkdir()
+                self._touch(self.root)
+            os.replace(temporary, path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        self._durable.discard(path.parent)
+        self._proven.add(ref.hash)
+
+    def _touch(self, directory: Path) -> None:
+        """A name that was there already may come from a killed process that never fsynced its directory."""
+        if directory == self.root:
+            self._durable.discard(directory)
+        elif self.root not in self._durable:
+            self._touched.add(self.root)
+        if directory not in self._durable:
+            self._touched.add(directory)
+
+    def _sync(self) -> None:
+        # A directory leaves the set only after its fsync succeeded, so a failed one is repeated by the next batch.
+        for directory in sorted(self._touched):
+            sync_directory(directory)
+            self._touched.discard(directory)
+            self._durable.add(directory)
+
+    def _prove(self, name: str, found: str) -> None:
+        if found != name:
+            self._proven.discard(name)
+            raise DamagedStateError(
+                f"{self.path(name)} is damaged: its content hashes to {found[:16]}..., not to its name; {REMEDY}"
+            )
+        self._proven.add(name)
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """A missing file or a bad sector is damage, and is reported as such; other failures pass through."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.EIO):
+            raise
+        fact = "is missing" if error.errno == errno.ENOENT else "cannot be read from its disk"
+        raise DamagedStateError(f"{path} {fact}; {REMEDY}") from error
