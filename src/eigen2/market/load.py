@@ -119,11 +119,9 @@ def _known_symbols(key: str, symbols: Iterable[str], prices: Prices) -> None:
 
 
 def _unlisted(prices: Prices) -> tuple[str, ...]:
-    known = prices.mask.any(axis=0)
     return tuple(
-        f"{symbol} has no prices on the chosen days and can never be traded"
-        for symbol, listed in zip(prices.symbols, known, strict=True)
-        if not listed
+        f"{prices.symbols[position]} has no prices on the chosen days and can never be traded"
+        for position in np.flatnonzero(~prices.mask.any(axis=0))
     )
 
 

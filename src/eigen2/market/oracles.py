@@ -52,7 +52,8 @@ def oracle_scores(
     else:
         scores = _momentum(regime_probability(excess, made.strength), made.strength)
     start, stop = used_days(prices, config)
-    return (scores - scores.mean(axis=1, keepdims=True))[start:stop].astype(np.float32)
+    centred: FloatArray = scores - scores.mean(axis=1, keepdims=True)
+    return centred[start:stop].astype(np.float32)
 
 
 def _lagged(values: FloatArray, lag: int) -> FloatArray:

@@ -1,7 +1,7 @@
 """Raw prices on one calendar, as read or generated: what features and environments are made from."""
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -30,14 +30,15 @@ class Prices:
     @property
     def mask(self) -> npt.NDArray[np.bool_]:
         """[day, symbol] listed and known."""
-        return np.isfinite(self.close)
+        known: npt.NDArray[np.bool_] = np.isfinite(self.close)
+        return known
 
     def rows(self, start: int, stop: int) -> "Prices":
         """The days [start, stop)."""
         if start == 0 and stop == self.days:
             return self
         arrays = {name: array[start:stop] for name, array in self.arrays().items()}
-        return replace(self, dates=self.dates[start:stop], **arrays)
+        return Prices(self.dates[start:stop], self.symbols, **arrays)
 
     def arrays(self) -> dict[str, FloatArray]:
         """The fields that are known, by name, in a fixed order."""

@@ -132,7 +132,7 @@ def generate(name: str, config: SyntheticConfig, seed: int) -> Prices:
     returns = _RETURNS[name](config, seed)
     if not (np.abs(returns) < 1.0).all():
         raise ConfigError(f"env.synthetic.strength={config.strength} makes {name} explode; 1 is the default")
-    dates = np.busday_offset("2000-01-03", np.arange(config.days))
+    dates = np.busday_offset(np.datetime64("2000-01-03"), np.arange(config.days))
     width = max(2, len(str(config.symbols)))
     symbols = tuple(f"S{number:0{width}d}" for number in range(1, config.symbols + 1))
     return Prices(dates, symbols, FIRST_PRICE * np.exp(np.cumsum(returns, axis=0)))
@@ -152,5 +152,5 @@ def shuffled(source: str, seed: int) -> Prices:
     returns = np.diff(np.log(close), axis=0)
     order = stream("shuffled", seed).permutation(len(returns))
     path = np.concatenate([np.zeros((1, close.shape[1])), np.cumsum(returns[order], axis=0)])
-    symbols = tuple(symbol for symbol, kept in zip(prices.symbols, complete, strict=True) if kept)
+    symbols = tuple(prices.symbols[position] for position in np.flatnonzero(complete))
     return Prices(prices.dates, symbols, close[0] * np.exp(path))
