@@ -1,0 +1,73 @@
+"""Which record a transition is, which record holds its next observation, and which transition follows it.
+
+Transitions are numbered from 0 for ever, time-major as they arrive; the newest `capacity` are live. The entry of
+transition k lies at ``k % capacity``, so an entry is reused exactly when its transition leaves.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+Numbers = npt.NDArray[np.int64]
+
+
+class Links:
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self.total = 0
+        self.first = 0
+        # calloc: pages are touched only when written.
+        self.slots: npt.NDArray[np.int32] = np.zeros((capacity, 2), np.int32)
+        """Slots of a transition's own record and of the record with its next observation, ``[capacity, 2]``."""
+        self.ahead: npt.NDArray[np.int32] = np.zeros(capacity, np.int32)
+        """Distance to the next transition of the same episode; 0 when there is none (yet)."""
+
+    def __len__(self) -> int:
+        return self.total - self.first
+
+    @property
+    def used_bytes(self) -> int:
+        return len(self) * (self.slots.itemsize * 2 + self.ahead.itemsize)
+
+    def make_room(self, count: int) -> None:
+        """Let the oldest transitions go so that `count` more keep within the capacity."""
+        self.first = max(self.first, self.total + count - self.capacity)
+
+    def append(self, slots: Numbers, width: int) -> Numbers:
+        """Append transitions ``[rows * width]`` lying in `slots`, each row following the row before; return numbers."""
+        numbers = np.arange(self.total, self.total + len(slots))
+        entries = numbers % self.capacity
+        self.slots[entries, 0] = slots
+        self.slots[entries[:-width], 1] = slots[width:]
+        self.ahead[entries[:-width]] = width
+        self.ahead[entries[-width:]] = 0
+        self.total += len(slots)
+        return numbers
+
+    def connect(self, numbers: Numbers, slots: Numbers, following: Numbers | None = None) -> None:
+        """Say where the next observation of `numbers` lies, and which transitions follow (None: none do)."""
+        entries = numbers % self.capacity
+        self.slots[entries, 1] = slots
+        self.ahead[entries] = 0 if following is None else following - numbers
+
+    def walk(self, numbers: Numbers, steps: int) -> tuple[Numbers, npt.NDArray[np.bool_]]:
+        """Follow each transition for `steps` more: numbers ``[steps + 1, n]`` and whether each was reached.
+
+        Past the end of an episode the last transition is repeated and marked as not reached.
+        """
+        path = np.empty((steps + 1, len(numbers)), np.int64)
+        reached = np.ones((steps + 1, len(numbers)), np.bool_)
+        path[0] = numbers
+        for step in range(1, steps + 1):
+            ahead = self.ahead[path[step - 1] % self.capacity]
+            np.add(path[step - 1], ahead, out=path[step])
+            np.logical_and(reached[step - 1], ahead > 0, out=reached[step])
+        return path, reached
+
+    def can_follow(self, steps: int) -> Numbers:
+        """Every live transition that `steps` more transitions of its episode follow."""
+        numbers = np.arange(self.first, self.total)
+        reach = numbers
+        for _ in range(steps):
+            ahead = self.ahead[reach % self.capacity]
+            numbers, reach = numbers[ahead > 0], (reach + ahead)[ahead > 0]
+        return numbers

@@ -1,0 +1,158 @@
+"""What a transition is made of, and how its small parts lie in one packed record.
+
+A record is ``[observation fields | step fields | stream]``, padded to eight bytes. Fields over 64 KB are not in
+the record: it holds an eight-byte reference to the window kept elsewhere (see `windows`).
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
+
+from eigen2.errors import ConfigError
+
+LARGE_BYTES = 64 * 1024
+"""An observation field larger than this is kept by reference."""
+
+STREAM = "_stream"
+"""Hidden field: the stream that wrote the record; ``~stream`` marks an observation that ends an episode."""
+
+ByteArray = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Field:
+    """One named array of a transition: its shape without batch axes, and its NumPy dtype name."""
+
+    name: str
+    shape: tuple[int, ...] = ()
+    dtype: str = "float32"
+
+    def __post_init__(self) -> None:
+        dtype = np.dtype(self.dtype)
+        if dtype.kind not in "biuf" or dtype.byteorder == ">":
+            raise ConfigError(
+                f"Replay field {self.name!r} has dtype {dtype}; use a native bool, int or float type."
+            )
+        object.__setattr__(self, "dtype", dtype.name)
+        object.__setattr__(self, "shape", tuple(int(n) for n in self.shape))
+
+    @property
+    def nbytes(self) -> int:
+        return prod(self.shape) * np.dtype(self.dtype).itemsize
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Observation fields (stored once per step) and step fields (action, reward, terminated, truncated, ...).
+
+    `summed` names the step fields that an n-step sample adds up with the discount.
+    """
+
+    observation: tuple[Field, ...]
+    step: tuple[Field, ...]
+    summed: tuple[str, ...] = ("reward",)
+
+    def __post_init__(self) -> None:
+        if not self.observation:
+            raise ConfigError("The replay schema needs at least one observation field.")
+        names = [field.name for field in (*self.observation, *self.step)]
+        if len(set(names)) != len(names) or STREAM in names:
+            raise ConfigError(f"Replay field names must be unique and not {STREAM!r}, got {names}.")
+        steps = {field.name: field for field in self.step}
+        for end in ("terminated", "truncated"):
+            if steps.get(end) != Field(end, (), "bool"):
+                raise ConfigError(f"The replay schema needs the step field Field({end!r}, (), 'bool').")
+        for name in self.summed:
+            if name not in steps or np.dtype(steps[name].dtype).kind != "f":
+                raise ConfigError(f"Summed replay field {name!r} must be a floating step field.")
+
+    @property
+    def large(self) -> tuple[Field, ...]:
+        return tuple(field for field in self.observation if field.nbytes > LARGE_BYTES)
+
+    @property
+    def naive_bytes(self) -> int:
+        """Bytes of one transition when observation and next observation are both copied into it."""
+        return 2 * sum(f.nbytes for f in self.observation) + sum(f.nbytes for f in self.step)
+
+    def to_json(self) -> dict[str, Any]:
+        def fields(group: Sequence[Field]) -> list[dict[str, Any]]:
+            return [{"name": f.name, "shape": list(f.shape), "dtype": f.dtype} for f in group]
+
+        return {
+            "observation": fields(self.observation),
+            "step": fields(self.step),
+            "summed": list(self.summed),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Schema":
+        def fields(group: Sequence[Mapping[str, Any]]) -> tuple[Field, ...]:
+            return tuple(Field(f["name"], tuple(f["shape"]), f["dtype"]) for f in group)
+
+        return cls(fields(data["observation"]), fields(data["step"]), tuple(data["summed"]))
+
+    @property
+    def digest(self) -> bytes:
+        """Eight bytes that name this schema inside every blob."""
+        return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).digest()[:8]
+
+
+STEP_FIELDS = (Field("reward"), Field("terminated", (), "bool"), Field("truncated", (), "bool"))
+
+
+def schema_from_spaces(
+    observation_space: gym.Space[Any],
+    action_space: gym.Space[Any],
+    extra: Sequence[Field] = (),
+    summed: Sequence[str] = ("reward",),
+) -> Schema:
+    """Schema of a (single, unbatched) environment: a Box becomes ``obs``, a Dict one field per key."""
+    if isinstance(observation_space, gym.spaces.Dict):
+        observation = tuple(_field(name, space) for name, space in observation_space.spaces.items())
+    else:
+        observation = (_field("obs", observation_space),)
+    return Schema(observation, (_field("action", action_space), *STEP_FIELDS, *extra), tuple(summed))
+
+
+def _field(name: str, space: gym.Space[Any]) -> Field:
+    if isinstance(space, gym.spaces.Dict) or space.shape is None or space.dtype is None:
+        raise ConfigError(f"Replay cannot store the space of {name!r} ({space}); flatten it to arrays first.")
+    return Field(name, tuple(space.shape), np.dtype(space.dtype).name)
+
+
+class Layout:
+    """Where each packed field lies inside a record of `nbytes`; the first `observation_bytes` are the observation."""
+
+    def __init__(self, schema: Schema) -> None:
+        large = {field.name for field in schema.large}
+        self.offsets: dict[str, tuple[int, Field]] = {}
+        end = 0
+        for group in (
+            [Field(f.name, (), "int64") if f.name in large else f for f in schema.observation],
+            [*schema.step, Field(STREAM, (), "int32")],
+        ):
+            for field in sorted(group, key=lambda f: -np.dtype(f.dtype).itemsize):
+                self.offsets[field.name] = (end, field)
+                end += field.nbytes
+            end = -(-end // 8) * 8
+            if group[-1].name != STREAM:
+                self.observation_bytes = end
+        self.nbytes = end
+
+    def views(self, records: ByteArray) -> dict[str, npt.NDArray[Any]]:
+        """Typed views, one per field, of packed records ``[..., nbytes]``; nothing is copied."""
+        if records.shape[-1] != self.nbytes or (records.size and records.strides[-1] != 1):
+            raise ValueError(f"packed records must be [..., {self.nbytes}] bytes, got {records.shape}")
+        found: dict[str, npt.NDArray[Any]] = {}
+        for name, (offset, field) in self.offsets.items():
+            column = records[..., offset : offset + field.nbytes]
+            found[name] = column.view(field.dtype).reshape(*records.shape[:-1], *field.shape)
+        return found
