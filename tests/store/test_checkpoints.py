@@ -1,0 +1,261 @@
+"""What was saved comes back, damage is refused by name, and only garbage is collected."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eigen2.errors import DamagedStateError, ResourceError
+from eigen2.store import checkpoints as checkpoints_module
+from eigen2.store.checkpoints import SAVE_FAILURES, Checkpoints
+from eigen2.store.durable import TEMPORARY
+from eigen2.store.manifest import Manifest
+from eigen2.store.retention import live_objects
+from eigen2.store.state import fingerprint
+
+StateAt = Callable[[int], dict[str, Any]]
+
+
+def flip(path: Path, position: int = 0) -> None:
+    content = bytearray(path.read_bytes())
+    content[position] ^= 1
+    path.write_bytes(bytes(content))
+
+
+def damage_object(checkpoints: Checkpoints, manifest: Manifest, logical: str) -> None:
+    flip(checkpoints.objects.path(manifest.objects[logical].hash))
+
+
+def test_a_saved_state_comes_back_in_a_fresh_process(tmp_path: Path, state_at: StateAt) -> None:
+    saved = Checkpoints(tmp_path).save(
+        3,
+        state_at(3),
+        metrics={"fitness": 1.5},
+        logs={"metrics.jsonl": 77},
+        config_hash="c",
+        data_fingerprint="d",
+    )
+    recovery = Checkpoints(tmp_path).newest_good()
+    assert recovery.refused == ()
+    assert recovery.checkpoint is not None
+    assert recovery.checkpoint.manifest == saved
+    assert (saved.step, saved.metrics, saved.logs) == (3, {"fitness": 1.5}, {"metrics.jsonl": 77})
+    assert fingerprint(recovery.checkpoint.state()) == fingerprint(state_at(3))
+
+
+def test_an_empty_run_has_nothing_to_resume(tmp_path: Path) -> None:
+    assert Checkpoints(tmp_path).newest_good().checkpoint is None
+    assert Checkpoints(tmp_path).collect_garbage() == 0
+
+
+def test_the_five_names_hold_what_they_say(tmp_path: Path, state_at: StateAt) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    for step in range(6):
+        checkpoints.save(step, state_at(step), first=step == 0, best=step == 2, final=step == 5)
+    steps = {name: checkpoints.load(name).manifest.step for name in checkpoints.names()}
+    assert steps == {"init": 0, "best": 2, "previous": 4, "latest": 5, "final": 5}
+    for name, step in steps.items():
+        assert fingerprint(checkpoints.load(name).state()) == fingerprint(state_at(step))
+
+
+def test_disk_holds_the_kept_checkpoints_and_nothing_else(tmp_path: Path, state_at: StateAt) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    for step in range(10):
+        checkpoints.save(step, state_at(step), first=step == 0)
+    kept = [checkpoints.load(name).manifest for name in checkpoints.names()]
+    assert set(checkpoints.objects.list()) == live_objects(kept)
+    frozen = {manifest.objects["state/frozen.0.safetensors"] for manifest in kept}
+    assert len(frozen) == 1
+
+
+def test_an_object_pinned_by_an_upload_stays(tmp_path: Path, state_at: StateAt) -> None:
+    pins: set[str] = set()
+    checkpoints = Checkpoints(tmp_path, pinned=lambda: pins)
+    first = checkpoints.save(0, state_at(0))
+    pins.add(first.objects["state/actor.0.safetensors"].hash)
+    for step in range(1, 4):
+        checkpoints.save(step, state_at(step))
+    assert pins < set(checkpoints.objects.list())
+    pins.clear()
+    assert checkpoints.collect_garbage() == 1
+
+
+def test_a_damaged_latest_falls_back_to_previous_and_says_so(tmp_path: Path, state_at: StateAt) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(1, state_at(1))
+    checkpoints.save(2, state_at(2))
+    flip(checkpoints.path("latest"), 30)
+    recovery = Checkpoints(tmp_path).newest_good()
+    assert recovery.checkpoint is not None
+    assert recovery.checkpoint.manifest.name == "previous"
+    assert fingerprint(recovery.checkpoint.state()) == fingerprint(state_at(1))
+    assert len(recovery.refused) == 1
+    assert str(checkpoints.path("latest")) in recovery.refused[0]
+
+
+def test_a_damaged_object_refuses_the_checkpoint_that_needs_it(tmp_path: Path, state_at: StateAt) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(1, state_at(1))
+    latest = checkpoints.save(2, state_at(2))
+    damage_object(checkpoints, latest, "state/actor.0.safetensors")
+    recovery = Checkpoints(tmp_path).newest_good()
+    assert recovery.checkpoint is not None
+    assert recovery.checkpoint.manifest.step == 1
+    assert "'latest' at step 2 is refused" in recovery.refused[0]
+
+
+def test_a_damaged_latest_never_displaces_a_good_previous(tmp_path: Path, state_at: StateAt) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(1, state_at(1))
+    damage_object(checkpoints, checkpoints.save(5, state_at(5)), "state/actor.0.safetensors")
+    resumed = Checkpoints(tmp_path)
+    resumed.save(7, state_at(7))
+    assert resumed.load("previous").manifest.step == 1
+    assert resumed.load("latest").manifest.step == 7
+
+
+def test_repeating_a_damaged_step_heals_its_objects(tmp_path: Path, state_at: StateAt) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(1, state_at(1))
+    damage_object(checkpoints, checkpoints.save(2, state_at(2)), "state/actor.0.safetensors")
+    Checkpoints(tmp_path).save(2, state_at(2))
+    recovery = Checkpoints(tmp_path).newest_good()
+    assert recovery.checkpoint is not None
+    assert (recovery.checkpoint.manifest.step, recovery.refused) == (2, ())
+
+
+def test_when_everything_is_damaged_starting_over_is_not_silent(tmp_path: Path, state_at: StateAt) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    for step in range(2):
+        checkpoints.save(step, state_at(step))
+    flip(checkpoints.path("latest"))
+    flip(checkpoints.path("previous"))
+    with pytest.raises(
+        DamagedStateError, match=r"no checkpoint .* 'latest' is refused.* 'previous' is refused"
+    ):
+        Checkpoints(tmp_path).newest_good()
+
+
+def test_a_damaged_manifest_still_protects_its_objects(tmp_path: Path, state_at: StateAt) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(0, state_at(0), best=True)
+    best = checkpoints.load("best")
+    flip(checkpoints.path("best"), 5)
+    resumed = Checkpoints(tmp_path)
+    for step in range(1, 4):
+        resumed.save(step, state_at(step))
+    best.verify()
+
+
+def test_the_newest_step_wins_whatever_its_name(tmp_path: Path, state_at: StateAt) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(5, state_at(5), final=True)
+    checkpoints.save(6, state_at(6))
+    recovery = checkpoints.newest_good()
+    assert recovery.checkpoint is not None
+    assert recovery.checkpoint.manifest.step == 6
+
+
+def test_replay_blobs_are_written_once_and_dropped_when_no_longer_named(
+    tmp_path: Path, state_at: StateAt, tiny_replay: Any
+) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(0, state_at(0), replay=tiny_replay([b"one", b"two"]), first=True)
+    snapshot = tiny_replay([b"two", b"three"])
+    manifest = Checkpoints(tmp_path).save(1, state_at(1), replay=snapshot)
+    assert [snapshot.contents[name] for name in snapshot.yielded] == [b"three"]
+    checkpoint = Checkpoints(tmp_path).load("latest")
+    assert checkpoint.manifest.replay == snapshot.manifest
+    assert {name: checkpoint.replay_blob(name) for name in snapshot.contents} == snapshot.contents
+    assert sum(name.startswith("replay/") for name in manifest.objects) == 2
+    checkpoints.save(2, state_at(2), replay=tiny_replay([b"three"]))
+    checkpoints.save(3, state_at(3), replay=tiny_replay([b"three"]))
+    stored = {checkpoints.objects.read(name) for name in checkpoints.objects.list()}
+    assert b"three" in stored
+    assert not {b"one", b"two"} & stored
+
+
+def test_a_damaged_replay_blob_is_asked_for_again(
+    tmp_path: Path, state_at: StateAt, tiny_replay: Any
+) -> None:
+    snapshot = tiny_replay([b"one"])
+    manifest = Checkpoints(tmp_path).save(0, state_at(0), replay=snapshot)
+    damage_object(Checkpoints(tmp_path), manifest, f"replay/{snapshot.yielded[0]}")
+    again = tiny_replay([b"one"])
+    Checkpoints(tmp_path).save(1, state_at(1), replay=again)
+    assert again.yielded == snapshot.yielded
+    assert Checkpoints(tmp_path).load("latest").replay_blob(again.yielded[0]) == b"one"
+
+
+def test_a_thinned_out_replay_is_carried_over(tmp_path: Path, state_at: StateAt, tiny_replay: Any) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    snapshot = tiny_replay([b"one"])
+    checkpoints.save(0, state_at(0), replay=snapshot)
+    for step in range(1, 5):
+        checkpoints.save(step, state_at(step))
+    latest = checkpoints.load("latest")
+    assert (latest.manifest.step, latest.manifest.replay_step) == (4, 0)
+    assert latest.replay_blob(snapshot.yielded[0]) == b"one"
+
+
+def test_init_and_best_carry_no_replay(tmp_path: Path, state_at: StateAt, tiny_replay: Any) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(0, state_at(0), replay=tiny_replay([b"one"]), first=True, best=True, final=True)
+    for name, has_replay in (("init", False), ("best", False), ("latest", True), ("final", True)):
+        manifest = checkpoints.load(name).manifest
+        assert (manifest.replay is not None) == has_replay
+        assert any(logical.startswith("replay/") for logical in manifest.objects) == has_replay
+
+
+def test_a_state_that_cannot_be_stored_changes_nothing(tmp_path: Path, state_at: StateAt) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(1, state_at(1))
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    with pytest.raises(TypeError, match="/zebra in the state"):
+        checkpoints.save(2, state_at(2) | {"zebra": object()})
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_a_replay_manifest_that_is_no_json_changes_no_manifest(
+    tmp_path: Path, state_at: StateAt, tiny_replay: Any
+) -> None:
+    class Odd(tiny_replay):  # type: ignore[misc]
+        manifest = {"segments": [{1, 2}]}
+
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(1, state_at(1))
+    before = checkpoints.path("latest").read_bytes()
+    with pytest.raises(TypeError):
+        checkpoints.save(2, state_at(2), replay=Odd([]))
+    assert checkpoints.path("latest").read_bytes() == before
+    assert checkpoints.names() == ["latest"]
+
+
+def test_a_predicted_lack_of_room_refuses_before_writing(
+    tmp_path: Path, state_at: StateAt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(1, state_at(1))
+    before = sorted(checkpoints.objects.list())
+    monkeypatch.setattr(checkpoints_module, "MARGIN_BYTES", 10**18)
+    with pytest.raises(SAVE_FAILURES) as failure:
+        checkpoints.save(2, state_at(2))
+    assert isinstance(failure.value, ResourceError)
+    assert sorted(checkpoints.objects.list()) == before
+
+
+def test_clean_removes_what_a_killed_save_left(tmp_path: Path, state_at: StateAt) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(1, state_at(1))
+    before = sorted(path for path in tmp_path.rglob("*") if path.is_file())
+    checkpoints.objects.put(b"orphan")
+    (tmp_path / "objects" / f"{TEMPORARY}1").write_bytes(b"half")
+    (tmp_path / "checkpoints" / f"{TEMPORARY}2").write_bytes(b"half")
+    Checkpoints(tmp_path).clean()
+    assert sorted(path for path in tmp_path.rglob("*") if path.is_file()) == before
+
+
+def test_an_unknown_checkpoint_name_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no checkpoint called 'newest'"):
+        Checkpoints(tmp_path).load("newest")

@@ -1,0 +1,87 @@
+"""A manifest comes back as it was written, or is refused by name."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eigen2.errors import DamagedStateError
+from eigen2.store import manifest as manifest_module
+from eigen2.store.manifest import Manifest, from_bytes, read_manifest, to_bytes, write_manifest
+from eigen2.store.objects import Ref
+
+MANIFEST = Manifest(
+    name="latest",
+    step=12,
+    created="2026-01-02T03:04:05+00:00",
+    objects={"state/tree.json": Ref("ab" * 32, 10), "replay/x": Ref("cd" * 32, 20), "y": Ref("cd" * 32, 20)},
+    replay={"segments": ["x"], "rng": 2**127, "empty": {}, "none": None, "share": 0.1},
+    replay_step=10,
+    metrics={"fitness": 1.5, "worst": -math.inf},
+    logs={"metrics.jsonl": 1234},
+    config_hash="c" * 64,
+    data_fingerprint="d" * 64,
+)
+
+
+def test_a_manifest_comes_back_as_written(tmp_path: Path) -> None:
+    path = tmp_path / "latest.json"
+    write_manifest(path, MANIFEST)
+    assert read_manifest(path) == MANIFEST
+    assert list(tmp_path.iterdir()) == [path]
+    assert MANIFEST.bytes == 30
+
+
+def test_nan_metrics_come_back(tmp_path: Path) -> None:
+    path = tmp_path / "latest.json"
+    write_manifest(path, replace(MANIFEST, metrics={"x": math.nan}))
+    assert math.isnan(read_manifest(path).metrics["x"])
+
+
+def test_every_flipped_bit_is_refused_by_name() -> None:
+    content = to_bytes(MANIFEST)
+    where = Path("checkpoints/latest.json")
+    for position in range(len(content)):
+        for bit in range(8):
+            flipped = bytearray(content)
+            flipped[position] ^= 1 << bit
+            with pytest.raises(DamagedStateError, match="checkpoints/latest.json"):
+                from_bytes(bytes(flipped), where)
+
+
+def test_every_truncation_is_refused() -> None:
+    content = to_bytes(MANIFEST)
+    for length in range(len(content)):
+        with pytest.raises(DamagedStateError):
+            from_bytes(content[:length], Path("latest.json"))
+
+
+@given(st.binary(max_size=200) | st.text().map(str.encode))
+def test_anything_else_is_refused(content: bytes) -> None:
+    with pytest.raises(DamagedStateError, match="latest.json"):
+        from_bytes(content, Path("latest.json"))
+
+
+def test_deep_nesting_is_refused_not_a_crash() -> None:
+    with pytest.raises(DamagedStateError):
+        from_bytes(b"[" * 200_000, Path("latest.json"))
+
+
+def test_a_manifest_under_another_name_is_refused() -> None:
+    with pytest.raises(DamagedStateError, match="manifest of 'latest' under another name"):
+        from_bytes(to_bytes(MANIFEST), Path("best.json"))
+
+
+def test_another_format_is_refused_with_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    content = to_bytes(MANIFEST)
+    monkeypatch.setattr(manifest_module, "FORMAT", 2)
+    with pytest.raises(DamagedStateError, match="format 1, this version reads format 2"):
+        from_bytes(content, Path("latest.json"))
+
+
+def test_a_missing_manifest_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DamagedStateError, match="best.json does not exist"):
+        read_manifest(tmp_path / "best.json")
