@@ -24,17 +24,18 @@ class TradingConfig(MarketConfig):
     max_holding_days: int = Field(20, ge=1)
     """A position is closed after this many days."""
     threshold: float = Field(0.5, ge=0.0)
-    """A coefficient above this asks to open a position."""
+    """A coefficient in [-1, 1] above this asks to open a position."""
     target_low: float = Field(0.02, gt=0.0)
     """Lowest sale target, as a fraction of the entry price."""
     target_high: float = Field(0.50, gt=0.0)
     """Highest sale target."""
     position_fraction: float = Field(0.10, gt=0.0, le=1.0)
-    """Share of equity a new position takes (orders and original)."""
+    """Share of equity a new position takes: there are floor(1 / this) slots, and each new position takes an equal
+    share of the cash that is free for the empty ones (orders and original)."""
     fee_bp: float = Field(10.0, ge=0.0)
-    """Fee per side in basis points of the traded value."""
+    """Fee per side in basis points of the quoted value traded."""
     slippage_bp: float = Field(5.0, ge=0.0)
-    """Slippage per side in basis points of the price."""
+    """Slippage per side in basis points of the quoted price, always against the trader."""
     delisting_penalty: float = Field(0.10, ge=0.0, le=1.0)
     """Share of the last known value lost when a holding is delisted."""
     inaction_penalty: float = Field(5.0, ge=0.0)
@@ -44,6 +45,14 @@ class TradingConfig(MarketConfig):
     def _targets_are_ordered(self) -> Self:
         if self.target_low >= self.target_high:
             raise ValueError(f"target_low {self.target_low} must be below target_high {self.target_high}")
+        return self
+
+    @model_validator(mode="after")
+    def _realised_gains_need_positions(self) -> Self:
+        if self.reward == "realised" and self.actions == "weights":
+            raise ValueError(
+                "reward=realised needs positions that open and close: use actions=orders or original"
+            )
         return self
 
 

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from eigen2.envs.config import TradingConfig
-from eigen2.envs.trading.observation import SMALLEST_EQUITY, Observation, observe
+from eigen2.envs.trading.observation import Observation, observe
 from eigen2.envs.trading.orders import OrderRules
-from eigen2.envs.trading.portfolios import IntArray, Ledger, Portfolios
+from eigen2.envs.trading.portfolios import SMALLEST_EQUITY, IntArray, Ledger, Portfolios
 from eigen2.envs.trading.prices import price_tables
 from eigen2.envs.trading.weights import WeightRules
 from eigen2.market.data import FloatArray, MarketData

@@ -5,12 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from eigen2.envs.trading.portfolios import START_EQUITY, Portfolios
+from eigen2.envs.trading.portfolios import SMALLEST_EQUITY, START_EQUITY, Portfolios
 
 POSITION_FEATURES = ("weight", "log_gain", "age", "log_to_target")
 ACCOUNT_FEATURES = ("cash", "exposure", "log_equity", "time_left", "settlement")
-SMALLEST_EQUITY = 1e-12
-"""Keeps logarithms finite when delisting penalties eat everything."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +59,8 @@ def _sparse_positions(
 
 def _dense_positions(books: Portfolios, equity: npt.NDArray[np.float64]) -> npt.NDArray[np.float16]:
     positions = np.zeros((*books.shares.shape, len(POSITION_FEATURES)), np.float16)
-    positions[:, :, 0] = books.value / equity[:, None]
-    held = books.shares > 0.0
-    cost = books.shares * books.entry
-    ratio = np.divide(books.value, cost, out=np.ones_like(cost), where=held)
+    positions[:, :, 0] = (books.value / equity[:, None]).astype(np.float32)
+    paid = books.shares * books.entry
+    ratio = np.divide(books.value, paid, out=np.ones_like(paid), where=paid > 0.0)
     positions[:, :, 1] = np.log(ratio.astype(np.float32))
     return positions

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eigen2.envs.config import TradingConfig
-from eigen2.envs.trading.portfolios import IntArray, Ledger, Portfolios
+from eigen2.envs.trading.portfolios import SMALLEST_EQUITY, IntArray, Ledger, Portfolios
 from eigen2.envs.trading.prices import BoolArray, PriceTables
 from eigen2.market.data import FloatArray
 
@@ -121,14 +121,18 @@ class OrderRules:
         """Books the change of value of some cells; their contribution is what they gained above equal weight."""
         ledger.pnl += self._per_row(cells.row, after - before)
         excess = after - before * (1.0 + equal_weight[cells.row])
-        ledger.contribution.reshape(-1)[cells.cell] += excess / books.equity[cells.row]
+        ledger.contribution.reshape(-1)[cells.cell] += (
+            excess / np.maximum(books.equity, SMALLEST_EQUITY)[cells.row]
+        )
 
     def _charge(
         self, books: Portfolios, ledger: Ledger, cells: _Cells, traded: FloatArray, cost: FloatArray
     ) -> None:
         ledger.traded += self._per_row(cells.row, traded)
         ledger.costs += self._per_row(cells.row, cost)
-        ledger.contribution.reshape(-1)[cells.cell] -= cost / books.equity[cells.row]
+        ledger.contribution.reshape(-1)[cells.cell] -= (
+            cost / np.maximum(books.equity, SMALLEST_EQUITY)[cells.row]
+        )
 
     def _per_row(self, row: IntArray, amount: FloatArray) -> FloatArray:
         """Sum by portfolio, [K] -> [B]; added in the order given, so that it does not depend on B."""

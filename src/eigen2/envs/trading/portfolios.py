@@ -10,6 +10,8 @@ from eigen2.market.data import FloatArray
 IntArray = npt.NDArray[np.int64]
 
 START_EQUITY = 1.0
+SMALLEST_EQUITY = 1e-12
+"""Keeps logarithms and ratios finite when delisting penalties eat everything."""
 
 
 @dataclass
