@@ -60,7 +60,11 @@ def main() -> None:
         directory = Path(name)
         for kind, path in make_prices(directory).items():
             cache = str(directory / "cache")
-            for label, argument in (("no cache", ""), ("filling the cache", cache), ("from the cache", cache)):
+            for label, argument in (
+                ("no cache", ""),
+                ("filling the cache", cache),
+                ("from the cache", cache),
+            ):
                 command = [sys.executable, __file__, "measure", str(path), argument]
                 output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
                 results[f"{kind}, {label}"] = json.loads(output)

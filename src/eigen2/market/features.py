@@ -63,30 +63,28 @@ class Aligned:
         return fast - slow
 
     def _shift_up(self, array: FloatArray) -> FloatArray:
-        if not self.first.any():
-            return array
-        days = len(array)
-        rows = np.arange(days)[:, None] + self.first[None, :]
-        shifted = np.take_along_axis(array, np.minimum(rows, days - 1), axis=0)
-        return np.where(rows < days, shifted, np.nan)
+        out = array.copy()
+        for column in np.flatnonzero(self.first):
+            start = self.first[column]
+            out[:-start, column] = array[start:, column]
+            out[-start:, column] = np.nan
+        return out
 
     def shift_back(self, array: FloatArray) -> FloatArray:
-        """From aligned rows to calendar days; NaN before a symbol's first day."""
-        if not self.first.any():
-            return array
-        rows = np.arange(len(array))[:, None] - self.first[None, :]
-        shifted = np.take_along_axis(array, np.maximum(rows, 0), axis=0)
-        return np.where(rows >= 0, shifted, np.nan)
+        """From aligned rows to calendar days, in place; NaN before a symbol's first day."""
+        for column in np.flatnonzero(self.first):
+            start = self.first[column]
+            array[start:, column] = array[:-start, column].copy()
+            array[:start, column] = np.nan
+        return array
 
 
 def _fill_forward(array: FloatArray) -> FloatArray:
-    """Repeats the last known value of a column; leading NaN stay."""
-    known = np.isfinite(array)
-    if known.all():
-        return array
-    row = np.where(known, np.arange(len(array))[:, None], 0)
-    np.maximum.accumulate(row, axis=0, out=row)
-    return np.take_along_axis(array, row, axis=0)
+    """Repeats the last known value of a column, in place; leading NaN stay."""
+    for column in np.flatnonzero(~np.isfinite(array).all(axis=0)):
+        row = np.where(np.isfinite(array[:, column]), np.arange(len(array)), 0)
+        array[:, column] = array[np.maximum.accumulate(row), column]
+    return array
 
 
 def ema(values: FloatArray, span: int, start: int = 0) -> FloatArray:
@@ -120,17 +118,20 @@ def wilder_mean(values: FloatArray, span: int, start: int) -> FloatArray:
 
 def rolling_mean(values: FloatArray, span: int) -> FloatArray:
     """Mean of the last `span` rows; NaN where one of them is unknown."""
-    unknown = np.isnan(values)
-    total = np.cumsum(np.where(unknown, 0.0, values), axis=0)
-    missing = np.cumsum(unknown, axis=0)
     out = np.full_like(values, np.nan)
     if len(values) < span:
         return out
-    out[span - 1 :] = total[span - 1 :]
-    out[span:] -= total[:-span]
-    missing[span:] -= missing[:-span].copy()
+    unknown = np.isnan(values)
+    some_unknown = bool(unknown.any())
+    total = np.cumsum(np.where(unknown, 0.0, values) if some_unknown else values, axis=0)
+    out[span - 1] = total[span - 1]
+    np.subtract(total[span:], total[:-span], out=out[span:])
     out /= span
-    return np.where(missing == 0, out, np.nan)
+    if some_unknown:
+        missing = np.cumsum(unknown, axis=0, dtype=np.int32)
+        missing[span:] -= missing[:-span].copy()
+        np.copyto(out, np.nan, where=missing > 0)
+    return out
 
 
 def log_return(market: Aligned, horizon: int) -> FloatArray:
@@ -176,10 +177,13 @@ def mean_distance(market: Aligned) -> FloatArray:
 
 def volatility(market: Aligned) -> FloatArray:
     """Standard deviation of the last 20 daily log returns."""
-    daily = log_return(market, 1)
+    out = np.full_like(market.close, np.nan)
+    daily = np.diff(market.log_close, axis=0)
     mean = rolling_mean(daily, MEAN_DAYS)
-    square = rolling_mean(daily * daily, MEAN_DAYS)
-    return np.sqrt(np.maximum(square - mean * mean, 0.0))
+    square = rolling_mean(np.square(daily, out=daily), MEAN_DAYS)
+    square -= np.square(mean, out=mean)
+    np.sqrt(np.maximum(square, 0.0, out=square), out=out[1:])
+    return out
 
 
 def relative_volume(market: Aligned) -> FloatArray:
@@ -218,7 +222,9 @@ class RawFeatures:
             aligned = log_return(self.aligned, lookback(name))
         else:
             aligned = _FUNCTIONS[name](self.aligned)
-        return np.where(self.mask, self.aligned.shift_back(aligned), np.nan)
+        values = self.aligned.shift_back(aligned)
+        np.copyto(values, np.nan, where=~self.mask)
+        return values
 
 
 def standardised(prices: Prices, names: Sequence[str], train_stop: int) -> npt.NDArray[np.float32]:
@@ -227,14 +233,16 @@ def standardised(prices: Prices, names: Sequence[str], train_stop: int) -> npt.N
     Zero - the mean - where a feature is unknown. Nothing after training moves the scale.
     """
     raw = RawFeatures.of(prices)
-    out = np.zeros((prices.days, len(prices.symbols), len(names)), dtype=np.float32)
+    out = np.empty((prices.days, len(prices.symbols), len(names)), dtype=np.float32)
     for position, name in enumerate(names):
         values = raw.compute(name)
-        training = values[:train_stop]
-        training = training[np.isfinite(training)]
-        mean = float(training.mean()) if training.size else 0.0
-        deviation = float(training.std()) if training.size else 0.0
-        scaled = (values - mean) / (deviation if deviation > 0 else 1.0)
-        np.clip(scaled, -CLIP, CLIP, out=scaled)
-        out[:, :, position] = np.where(np.isfinite(scaled), scaled, 0.0)
+        unknown = ~np.isfinite(values)
+        np.copyto(values, 0.0, where=unknown)
+        count = int((~unknown[:train_stop]).sum())
+        mean = float(values[:train_stop].sum()) / max(count, 1)
+        values -= mean
+        np.copyto(values, 0.0, where=unknown)
+        deviation = float(np.sqrt(np.square(values[:train_stop]).sum() / max(count, 1)))
+        values /= deviation if deviation > 1e-12 else 1.0
+        out[:, :, position] = np.clip(values, -CLIP, CLIP, out=values)
     return out

@@ -89,7 +89,10 @@ def _read_long(table: Table, labels: dict[str, str]) -> tuple[Grid | None, list[
 def _pivot(
     days: Days, column: Rows, symbols: tuple[str, ...], rows: Rows, values: dict[str, FloatArray]
 ) -> Grid:
-    calendar, day = np.unique(days, return_inverse=True)
+    number = days.astype(np.int64)
+    occurs = np.bincount(number - number.min()) > 0
+    calendar = days.min() + np.flatnonzero(occurs)
+    day = (np.cumsum(occurs) - 1)[number - number.min()]
     shape = (len(calendar), len(symbols))
     arrays = {}
     for field, cells in values.items():
@@ -103,15 +106,19 @@ def _pivot(
 
 
 def _symbols(column: "pd.Series[Any]", file: str) -> tuple[Rows, tuple[str, ...], list[Finding]]:
-    """Codes [row] into the sorted names."""
-    codes, names = pd.factorize(column.astype("str").str.strip().where(column.notna()), sort=True)
-    if (codes >= 0).all() and "" not in names:
-        return codes.astype(np.int64), tuple(str(name) for name in names), []
-    empty = codes < 0 if (codes < 0).any() else np.asarray(names)[codes] == ""
-    row = int(column.index[int(np.argmax(empty))])
+    """Codes [row] into the sorted names; blanks around a name do not count."""
+    raw_codes, raw_names = pd.factorize(column)
+    names = sorted({str(name).strip() for name in raw_names} - {""})
+    position = {name: code for code, name in enumerate(names)}
+    # The last entry, which code -1 (an empty cell) picks, is a missing symbol as well.
+    code_of = np.array([*(position.get(str(name).strip(), -1) for name in raw_names), -1], dtype=np.int64)
+    codes = code_of[raw_codes]
+    if (codes >= 0).all():
+        return codes, tuple(names), []
+    row = int(column.index[int(np.argmax(codes < 0))])
     return (
-        codes.astype(np.int64),
-        (),
+        codes,
+        tuple(names),
         [Finding(file, row, None, "the symbol is missing", "every row needs a symbol")],
     )
 

@@ -72,19 +72,23 @@ def _read_parquet(path: Path) -> Table:
     try:
         # A file handle, not a path: pyarrow would read partition keys out of the directory names.
         with path.open("rb") as file:
-            table = pq.ParquetFile(file).read()
+            labels = pq.ParquetFile(file).schema_arrow.names
+            _check_labels(path, labels, row=None)
+            repeated = [label for label in labels if label.lower() == "symbol"]
+            table = pq.ParquetFile(file, read_dictionary=repeated).read(use_threads=False)
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise UnusableFile(
             path, f"is truncated or damaged parquet ({reason})", "copy it again from its source"
         ) from None
-    _check_labels(path, table.column_names, row=None)
     if table.num_rows == 0:
         raise UnusableFile(path, "has columns but no rows", "add one row per day")
     nested = [field.name for field in table.schema if pa.types.is_nested(field.type)]
     if nested:
         raise UnusableFile(path, f"column {nested[0]} holds lists or records", "store one number per cell")
-    frame = table.to_pandas(ignore_metadata=True)
+    frame = table.to_pandas(
+        ignore_metadata=True, date_as_object=False, split_blocks=True, self_destruct=True, use_threads=False
+    )
     frame.columns = pd.Index([str(label).strip() for label in frame.columns])
     frame.index = pd.RangeIndex(1, len(frame) + 1)
     return Table(path, frame)
