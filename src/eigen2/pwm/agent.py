@@ -1,0 +1,80 @@
+"""The networks of one PWM agent and how they act; what is exported and evaluated."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from eigen2 import seeds
+from eigen2.envs.control.task import Task
+from eigen2.pwm.config import PWMConfig
+from eigen2.pwm.critic import ValueEnsemble
+from eigen2.pwm.normaliser import Normaliser
+from eigen2.pwm.policy import make_policy
+from eigen2.pwm.world_model import WorldModel
+
+
+class Agent:
+    """World model, actor, its moving average, critics and their target."""
+
+    def __init__(self, config: PWMConfig, task: Task, seed: int, device: torch.device) -> None:
+        self.device = device
+        observations, actions = task.observation_size, task.action_size
+        latent, activation = config.model.latent, config.model.activation
+        self.model = WorldModel(config.model, observations, actions, seeds.torch_generator(seed, "model")).to(
+            device
+        )
+        self.actor = make_policy(
+            config.actor, latent, actions, activation, seeds.torch_generator(seed, "actor")
+        ).to(device)
+        self.critic = ValueEnsemble(
+            latent, config.critic.units, config.critic.members, config.gamma, activation,
+            seeds.torch_generator(seed, "critic"),
+        ).to(device)  # fmt: skip
+        self.average_actor = copy.deepcopy(self.actor).requires_grad_(False)
+        self.target_critic = copy.deepcopy(self.critic).requires_grad_(False)
+
+    def modules(self) -> dict[str, torch.nn.Module]:
+        return {
+            "model": self.model,
+            "actor": self.actor,
+            "average_actor": self.average_actor,
+            "critic": self.critic,
+            "target_critic": self.target_critic,
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            name: {key: value.detach().clone() for key, value in module.state_dict().items()}
+            for name, module in self.modules().items()
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        for name, module in self.modules().items():
+            module.load_state_dict(state[name])
+
+    def normalise(self, observation: Tensor, statistics: Normaliser) -> Tensor:
+        """Raw [..., O] -> normalised, cut at ten deviations."""
+        mean, inverse = statistics.tensors(self.device)
+        return ((observation.to(self.device) - mean) * inverse).clamp(-10.0, 10.0)
+
+    def greedy(self, statistics: Normaliser) -> Callable[[NDArray[np.float32]], NDArray[np.float32]]:
+        """The averaged actor without noise, acting on every real observation."""
+
+        @torch.no_grad()
+        def act(observation: NDArray[np.float32]) -> NDArray[np.float32]:
+            latent = self.model.encode(self.normalise(torch.from_numpy(observation), statistics))
+            action: NDArray[np.float32] = self.average_actor(latent, None).cpu().numpy()
+            return action
+
+        return act
+
+
+@torch.no_grad()
+def follow(follower: torch.nn.Module, leader: torch.nn.Module, rate: float) -> None:
+    """follower += rate (leader - follower), parameter by parameter."""
+    torch._foreach_lerp_(list(follower.parameters()), list(leader.parameters()), rate)

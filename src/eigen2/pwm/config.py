@@ -1,0 +1,120 @@
+"""What PWM can be told; an `alg` preset fills one of these."""
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from eigen2.nets.dense import Activation
+from eigen2.nets.simnorm import GROUP
+from eigen2.section import Section
+
+
+class FlowConfig(Section):
+    integrator: Literal["euler", "heun"] = "euler"
+    """Heun is second order and evaluates the velocity twice per substep."""
+    substeps: int = Field(2, ge=1)
+    """Integration steps per transition."""
+    time: Literal["uniform", "midpoint"] = "uniform"
+    """Where on the path the velocity is trained: tau drawn from [0, 1], or always 0.5."""
+
+
+class ModelConfig(Section):
+    latent: int = Field(512, ge=GROUP, multiple_of=GROUP)
+    """Size of the latent, in groups of 8 that each sum to one."""
+    encoder_units: tuple[int, ...] = (256,)
+    """Hidden layers from observation to latent."""
+    units: tuple[int, ...] = (512, 512)
+    """Hidden layers of dynamics and reward."""
+    activation: Activation = "silu"
+    """mish is the original's; silu learns as well and costs half on a CPU."""
+    dynamics: Literal["mlp", "flow"] = "mlp"
+    """mlp predicts the change of the latent's logits; flow integrates a learned velocity from one latent to the next."""
+    flow: FlowConfig = FlowConfig()
+    """Read only when dynamics is flow."""
+    reward: Literal["scalar", "two_hot"] = "scalar"
+    """scalar: squared error; two_hot: cross-entropy over symlog bins."""
+    reward_bins: int = Field(101, ge=2)
+    """Bins of two_hot."""
+    learning_rate: float = Field(3e-4, gt=0)
+    clip: float = Field(20.0, gt=0)
+    """Largest gradient norm."""
+    updates: int = Field(8, ge=1)
+    """Gradient steps per iteration."""
+    bootstrap_updates: int = Field(100, ge=0)
+    """Gradient steps on the first data, before the policy is trained at all."""
+    batch: int = Field(256, ge=1)
+    """Sequences per gradient step."""
+    latent_weight: float = Field(20.0, ge=0)
+    """Weight of the latent prediction error (mlp) or of the velocity error (flow)."""
+    reward_weight: float = Field(1.0, ge=0)
+    termination_weight: float = Field(1.0, ge=0)
+    reconstruction_weight: float = Field(1.0, ge=0)
+    """Weight of the linear reconstruction of observations, which keeps the latent from forgetting what it may need."""
+
+
+class ActorConfig(Section):
+    policy: Literal["gaussian", "flow"] = "gaussian"
+    """gaussian: tanh of a normal with learned, state-independent deviation; flow: noise carried to an action by a
+    velocity field."""
+    units: tuple[int, ...] = (400, 200, 100)
+    learning_rate: float = Field(5e-4, gt=0)
+    beta1: float = Field(0.7, ge=0, lt=1)
+    beta2: float = Field(0.95, ge=0, lt=1)
+    clip: float = Field(1.0, gt=0)
+    updates: int = Field(1, ge=1)
+    """Imagined rollouts, and actor steps, per iteration."""
+    batch: int = Field(128, ge=1)
+    """Imagined rollouts start from this many replay states."""
+    log_std: float = -0.7
+    """Log deviation at the start."""
+    log_std_min: float = -1.427
+    """Floor of the log deviation; exploration never stops."""
+
+
+class CriticConfig(Section):
+    members: int = Field(3, ge=1)
+    """Value networks; their minimum is used."""
+    units: tuple[int, ...] = (400, 200)
+    learning_rate: float = Field(5e-4, gt=0)
+    clip: float = Field(100.0, gt=0)
+    epochs: int = Field(8, ge=1)
+    """Passes over each imagined rollout."""
+    minibatches: int = Field(4, ge=1)
+    """Gradient steps per pass."""
+    trace: float = Field(0.95, ge=0, le=1)
+    """lambda of TD(lambda)."""
+    target_rate: float = Field(0.05, gt=0, le=1)
+    """How fast the target values follow after each rollout; 1 means no separate target."""
+
+
+class PWMConfig(Section):
+    kind: Literal["pwm"] = "pwm"
+    iterations: int = Field(15_000, ge=1)
+    environments: int = Field(128, ge=1)
+    """Copies of the environment that collect experience together."""
+    steps: int = Field(16, ge=1)
+    """Steps each environment takes per iteration."""
+    collect: Literal["closed_loop", "open_loop"] = "closed_loop"
+    """closed_loop acts on real observations; open_loop, the original's way, on latents imagined since the iteration
+    began."""
+    random_steps: int = Field(64, ge=1)
+    """Uniformly random steps per environment before the first iteration."""
+    horizon: int = Field(16, ge=1)
+    """Steps of model training sequences and of imagination."""
+    gamma: float = Field(0.99, gt=0, lt=1)
+    final_rate: float = Field(0.02, gt=0, le=1)
+    """Learning rates fall linearly to this share at the last iteration."""
+    average: float = Field(0.0, ge=0, lt=1)
+    """Decay of the moving average of actor weights that is evaluated and exported; 0 takes the weights as they are."""
+    evaluate_every: int = Field(100, ge=1)
+    """Iterations between closed-loop evaluations; the last iteration always has one."""
+    evaluate_episodes: int = Field(20, ge=1)
+    model: ModelConfig = ModelConfig()
+    actor: ActorConfig = ActorConfig()
+    critic: CriticConfig = CriticConfig()
+
+    @model_validator(mode="after")
+    def _first_data_hold_a_sequence(self) -> Self:
+        if self.random_steps < self.horizon:
+            raise ValueError(f"random_steps {self.random_steps} must be at least the horizon {self.horizon}")
+        return self

@@ -1,0 +1,80 @@
+"""Latent dynamics: z' = D(z, a), by a residual on logits or by a flow. Latents stay on the simplex."""
+
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from eigen2.nets.dense import mlp
+from eigen2.nets.simnorm import logits_of, project, simnorm
+from eigen2.pwm.config import FlowConfig, ModelConfig
+from eigen2.pwm.flow import draw_times, integrate, path_point
+
+
+class Dynamics(Protocol):
+    def __call__(self, latent: Tensor, action: Tensor) -> Tensor:
+        """[batch, L], [batch, A] -> next latent [batch, L]"""
+        ...
+
+    def error(
+        self, latent: Tensor, action: Tensor, reached: Tensor, target: Tensor, stream: torch.Generator
+    ) -> Tensor:
+        """Squared error per element [..., L] of the step latent -> target, given what it `reached`."""
+        ...
+
+
+class MLPDynamics(nn.Module):
+    """z' = SimNorm(log z + f(z, a)). f starts at zero: at first nothing is predicted to change."""
+
+    def __init__(self, config: ModelConfig, actions: int, stream: torch.Generator) -> None:
+        super().__init__()
+        self.change = mlp(
+            config.latent + actions, config.units, config.latent, stream, config.activation, last="zero"
+        )
+
+    def forward(self, latent: Tensor, action: Tensor) -> Tensor:
+        return simnorm(logits_of(latent) + self.change(torch.cat([latent, action], -1)))
+
+    def error(
+        self, latent: Tensor, action: Tensor, reached: Tensor, target: Tensor, stream: torch.Generator
+    ) -> Tensor:
+        return (reached - target).square()
+
+
+class FlowDynamics(nn.Module):
+    """z' = project(integral of v(z_tau, a, tau)), v with a plain linear head.
+
+    The true velocity of a step between simplex points sums to zero per group, which a SimNorm head cannot express;
+    so the head is linear and the latent is projected back after integration.
+    """
+
+    def __init__(self, config: ModelConfig, actions: int, stream: torch.Generator) -> None:
+        super().__init__()
+        self.flow: FlowConfig = config.flow
+        self.field = mlp(
+            config.latent + actions + 1, config.units, config.latent, stream, config.activation, last="zero"
+        )
+
+    def velocity(self, point: Tensor, action: Tensor, tau: Tensor) -> Tensor:
+        """[..., L], [..., A], [..., 1] -> [..., L]"""
+        v: Tensor = self.field(torch.cat([point, action, tau], -1))
+        return v
+
+    def forward(self, latent: Tensor, action: Tensor) -> Tensor:
+        def field(point: Tensor, tau: float) -> Tensor:
+            return self.velocity(point, action, point.new_full((*point.shape[:-1], 1), tau))
+
+        return project(integrate(field, latent, self.flow.integrator, self.flow.substeps))
+
+    def error(
+        self, latent: Tensor, action: Tensor, reached: Tensor, target: Tensor, stream: torch.Generator
+    ) -> Tensor:
+        # The path is data: without the stop-gradient the encoder could shorten it instead of the field learning it.
+        tau = draw_times(latent, self.flow.time, stream)
+        point, velocity = path_point(latent.detach(), target, tau)
+        return (self.velocity(point, action, tau) - velocity).square()
+
+
+def make_dynamics(config: ModelConfig, actions: int, stream: torch.Generator) -> MLPDynamics | FlowDynamics:
+    kind = FlowDynamics if config.dynamics == "flow" else MLPDynamics
+    return kind(config, actions, stream)

@@ -1,0 +1,45 @@
+"""Imagined rollouts: the policy acting inside the world model, differentiable from the return to its weights."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from eigen2.pwm.critic import ValueEnsemble
+from eigen2.pwm.policy import Policy
+from eigen2.pwm.world_model import WorldModel
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """H steps from `batch` start latents."""
+
+    latent: Tensor
+    """[H + 1, batch, L]"""
+    reward: Tensor
+    """[H, batch]"""
+    discount: Tensor
+    """gamma x probability to go on [H, batch]"""
+
+
+def imagine(model: WorldModel, policy: Policy, start: Tensor, noise: Tensor, gamma: float) -> Rollout:
+    """start [batch, L], noise [H, batch, A].
+
+    The policy sees detached latents: its weights get gradient through the actions they cause, not through the chain
+    of their own inputs, whose derivatives explode with the horizon.
+    """
+    latents, actions = [start], []
+    for eps in noise:
+        action = policy(latents[-1].detach(), eps)
+        actions.append(action)
+        latents.append(model.step(latents[-1], action))
+    latent = torch.stack(latents)
+    reward = model.reward(latent[:-1], torch.stack(actions))
+    return Rollout(latent, reward, gamma * model.continues(latent[1:]))
+
+
+def returns(rollout: Rollout, critic: ValueEnsemble) -> Tensor:
+    """sum_t (prod_{s<t} d_s) r_t + (prod_s d_s) min_k V_k(z_H). -> [batch]"""
+    weight = torch.cumprod(rollout.discount, 0)
+    before = torch.cat([torch.ones_like(weight[:1]), weight[:-1]])
+    return (before * rollout.reward).sum(0) + weight[-1] * critic.lowest(rollout.latent[-1])

@@ -1,0 +1,213 @@
+"""PWM's outer loop: collect, fit the world model, improve the policy inside it.
+
+One step is one iteration. Every random draw of iteration i comes from a stream named by i, so the saved state holds
+no generator but the replay's own.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from eigen2 import seeds
+from eigen2.envs.control.reference_policies import Returns, play
+from eigen2.envs.control.simulation import ControlBatch
+from eigen2.envs.control.task import Task
+from eigen2.pwm.agent import Agent, follow
+from eigen2.pwm.collector import Act, Collector, schema_of
+from eigen2.pwm.config import PWMConfig
+from eigen2.pwm.critic import td_lambda
+from eigen2.pwm.imagination import Rollout, imagine, returns
+from eigen2.pwm.optimiser import Optimiser
+from eigen2.replay.buffer import Replay
+
+Metrics = dict[str, float]
+
+
+class PWMTrainer:
+    """`step()` until `done`; `state_dict` with the replay's own snapshot is everything needed to go on exactly."""
+
+    def __init__(
+        self, config: PWMConfig, task: Task, seed: int, capacity: int, device: str = "cpu", threads: int = 1
+    ) -> None:
+        self.config, self.task, self.seed = config, task, seed
+        self.device = torch.device(device)
+        self.threads = threads
+        self.agent = Agent(config, task, seed, self.device)
+        self.replay = Replay(schema_of(task), capacity, seed)
+        environments = ControlBatch(task, config.environments, seed, threads=threads)
+        self.collector = Collector(environments, self.replay)
+        actor = config.actor
+        self.optimisers = {
+            "model": Optimiser("model", self.agent.model, config.model.learning_rate, config.model.clip),
+            "actor": Optimiser(
+                "actor", self.agent.actor, actor.learning_rate, actor.clip, (actor.beta1, actor.beta2)
+            ),
+            "critic": Optimiser("critic", self.agent.critic, config.critic.learning_rate, config.critic.clip),
+        }
+        self.iteration = 0
+        self.return_deviation = 0.0
+        """Moving deviation of imagined returns, which the actor's loss is divided by; 0 before the first."""
+
+    @property
+    def done(self) -> bool:
+        return self.iteration >= self.config.iterations
+
+    def step(self) -> Metrics:
+        """One iteration. -> metrics; `eval_*` are there when the agent was evaluated in the real environment."""
+        self.collect()
+        metrics = self.train_model() | self.train_policy()
+        self.iteration += 1
+        if self.done or self.iteration % self.config.evaluate_every == 0:
+            result = self.evaluate(self.config.evaluate_episodes)
+            metrics |= {
+                "eval_return": result.mean,
+                "eval_std": result.std,
+                "eval_length": float(result.lengths.mean()),
+            }
+        return metrics | {
+            "environment_steps": float(self.collector.steps),
+            "train_return": self.collector.recent_return,
+            "simulation_faults": float(self.collector.environments.faults),
+        }
+
+    def collect(self) -> None:
+        """Random steps before the first iteration, then `steps` steps of the exploring policy."""
+        if self.iteration == 0:
+            self.collector.run(self._act_randomly(), self.config.random_steps)
+        self.collector.run(self._explore(), self.config.steps)
+
+    def train_model(self) -> Metrics:
+        config = self.config
+        times = seeds.torch_generator(self.seed, "flow time", self.iteration)
+        updates = config.model.updates + (config.model.bootstrap_updates if self.iteration == 0 else 0)
+        scale = 1.0 / float(self.collector.rewards.deviation[0])
+        for _ in range(updates):
+            batch = self.replay.sample_sequences(config.model.batch, config.horizon)
+            loss = self.agent.model.loss(
+                self._normalise(batch.observation["obs"]),
+                batch.step["action"].to(self.device),
+                batch.step["reward"].to(self.device) * scale,
+                batch.step["terminated"].to(self.device, torch.float32),
+                config.gamma,
+                times,
+            )
+            norm = self.optimisers["model"].step(loss.total, self._share)
+        return {
+            "model_loss": loss.total.item(),
+            "latent_loss": loss.latent.item(),
+            "reward_loss": loss.reward.item(),
+            "termination_loss": loss.termination.item(),
+            "reconstruction_loss": loss.reconstruction.item(),
+            "model_gradient": norm,
+        }
+
+    def train_policy(self) -> Metrics:
+        """`actor.updates` times: imagine from replay states, one actor step, TD(lambda) steps of the critics."""
+        config = self.config
+        noise_stream = seeds.torch_generator(self.seed, "imagine", self.iteration)
+        order_stream = seeds.torch_generator(self.seed, "minibatches", self.iteration)
+        shape = (config.horizon, config.actor.batch, self.task.action_size)
+        metrics: Metrics = {}
+        for _ in range(config.actor.updates):
+            batch = self.replay.sample(config.actor.batch)
+            with torch.no_grad():
+                start = self.agent.model.encode(self._normalise(batch.observation["obs"]))
+            noise = torch.randn(shape, generator=noise_stream).to(self.device)
+            rollout = imagine(self.agent.model, self.agent.actor, start, noise, config.gamma)
+            metrics = self._improve_actor(rollout) | self._fit_critic(rollout, order_stream)
+        return metrics
+
+    def evaluate(self, episodes: int, purpose: str = "evaluate") -> Returns:
+        """Closed loop, real rewards, no noise; the same start states at every call of one purpose."""
+        return play(
+            self.task,
+            self.agent.greedy(self.collector.observations),
+            episodes,
+            self.seed,
+            purpose,
+            self.threads,
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "iteration": self.iteration,
+            "return_deviation": self.return_deviation,
+            "agent": self.agent.state_dict(),
+            "optimisers": {name: optimiser.state_dict() for name, optimiser in self.optimisers.items()},
+            "collector": self.collector.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.iteration = int(state["iteration"])
+        self.return_deviation = float(state["return_deviation"])
+        self.agent.load_state_dict(state["agent"])
+        for name, optimiser in self.optimisers.items():
+            optimiser.load_state_dict(state["optimisers"][name])
+        self.collector.load_state_dict(state["collector"])
+
+    @property
+    def _share(self) -> float:
+        """Share of the learning rates at this iteration: linear from 1 to `final_rate`."""
+        progress = self.iteration / max(1, self.config.iterations - 1)
+        return 1.0 - (1.0 - self.config.final_rate) * progress
+
+    def _normalise(self, observation: Tensor) -> Tensor:
+        return self.agent.normalise(observation, self.collector.observations)
+
+    def _improve_actor(self, rollout: Rollout) -> Metrics:
+        values = returns(rollout, self.agent.target_critic)
+        deviation = float(values.detach().std())
+        first = self.return_deviation == 0.0
+        self.return_deviation = deviation if first else 0.99 * self.return_deviation + 0.01 * deviation
+        loss = -values.mean() / max(self.return_deviation, 1e-2)
+        norm = self.optimisers["actor"].step(loss, self._share)
+        follow(self.agent.average_actor, self.agent.actor, 1.0 - self.config.average)
+        return {"imagined_return": values.detach().mean().item(), "actor_gradient": norm}
+
+    def _fit_critic(self, rollout: Rollout, stream: torch.Generator) -> Metrics:
+        config = self.config.critic
+        latent = rollout.latent.detach()
+        with torch.no_grad():
+            value = self.agent.target_critic.lowest(latent[1:])
+            target = td_lambda(
+                rollout.reward.detach(), rollout.discount.detach(), value, config.trace
+            ).flatten()
+        points = latent[:-1].flatten(0, 1)
+        for _ in range(config.epochs):
+            order = torch.randperm(len(points), generator=stream).to(self.device)
+            for part in order.chunk(config.minibatches):
+                loss = self.agent.critic.loss(points[part], target[part])
+                norm = self.optimisers["critic"].step(loss, self._share)
+        follow(self.agent.target_critic, self.agent.critic, config.target_rate)
+        return {"critic_loss": loss.item(), "critic_gradient": norm, "value": target.mean().item()}
+
+    def _act_randomly(self) -> Act:
+        stream = seeds.generator(self.seed, "random steps")
+
+        def act(observation: NDArray[np.float32], fresh: NDArray[np.bool_]) -> NDArray[np.float32]:
+            return stream.uniform(-1.0, 1.0, (len(observation), self.task.action_size)).astype(np.float32)
+
+        return act
+
+    def _explore(self) -> Act:
+        stream = seeds.torch_generator(self.seed, "explore", self.iteration)
+        model, actor = self.agent.model, self.agent.actor
+        closed = self.config.collect == "closed_loop"
+        imagined: list[Tensor] = []
+
+        @torch.no_grad()
+        def act(observation: NDArray[np.float32], fresh: NDArray[np.bool_]) -> NDArray[np.float32]:
+            latent = model.encode(self._normalise(torch.from_numpy(observation)))
+            if not closed and imagined:
+                latent = torch.where(torch.from_numpy(fresh)[:, None].to(self.device), latent, imagined.pop())
+            noise = torch.randn((len(observation), self.task.action_size), generator=stream).to(self.device)
+            action = actor(latent, noise)
+            if not closed:
+                imagined.append(model.step(latent, action))
+            result: NDArray[np.float32] = action.cpu().numpy()
+            return result
+
+        return act

@@ -1,0 +1,104 @@
+"""The world model: what the latent is, how it moves, what it earns and when the episode ends."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from eigen2.nets.dense import linear, mlp
+from eigen2.nets.simnorm import simnorm
+from eigen2.nets.two_hot import RewardCode, ScalarCode, TwoHotCode
+from eigen2.pwm.config import ModelConfig
+from eigen2.pwm.dynamics import make_dynamics
+
+
+@dataclass(frozen=True)
+class ModelLoss:
+    """Means over batch and horizon, before weighting; `total` is what is minimised."""
+
+    total: Tensor
+    latent: Tensor
+    reward: Tensor
+    termination: Tensor
+    reconstruction: Tensor
+
+
+class WorldModel(nn.Module):
+    """Observations come normalised, rewards scaled; L latent, A actions, O observation size."""
+
+    def __init__(self, config: ModelConfig, observations: int, actions: int, stream: torch.Generator) -> None:
+        super().__init__()
+        self.config = config
+        activation = config.activation
+        self.encoder = mlp(observations, config.encoder_units, config.latent, stream, activation)
+        self.encoder_norm = nn.LayerNorm(config.latent)
+        self.dynamics = make_dynamics(config, actions, stream)
+        self.code: RewardCode = TwoHotCode(config.reward_bins) if config.reward == "two_hot" else ScalarCode()
+        self.reward_head = mlp(
+            config.latent + actions, config.units, self.code.size, stream, activation, last="zero"
+        )
+        self.termination_head = linear(config.latent, 1, stream, "zero")
+        # Episodes rarely end: start at one in 150 steps, or the first imagined returns are worth one reward.
+        torch.nn.init.constant_(self.termination_head.bias, -5.0)
+        self.decoder = linear(config.latent, observations, stream)
+
+    def encode(self, observation: Tensor) -> Tensor:
+        """[..., O] -> latent [..., L]"""
+        return simnorm(self.encoder_norm(self.encoder(observation)))
+
+    def step(self, latent: Tensor, action: Tensor) -> Tensor:
+        """[batch, L], [batch, A] -> next latent [batch, L]"""
+        following: Tensor = self.dynamics(latent, action)
+        return following
+
+    def reward(self, latent: Tensor, action: Tensor) -> Tensor:
+        """[..., L], [..., A] -> predicted scaled reward [...]"""
+        return self.code.decode(self.reward_head(torch.cat([latent, action], -1)))
+
+    def continues(self, latent: Tensor) -> Tensor:
+        """Probability [...] that the episode goes on after arriving at latent [..., L]."""
+        logit: Tensor = self.termination_head(latent).squeeze(-1)
+        return torch.sigmoid(-logit)
+
+    def loss(
+        self,
+        observation: Tensor,
+        action: Tensor,
+        reward: Tensor,
+        terminated: Tensor,
+        gamma: float,
+        stream: torch.Generator,
+    ) -> ModelLoss:
+        """Rolls the dynamics from the first observation and compares with what happened; step t weighs gamma^t.
+
+        observation [H + 1, batch, O], action [H, batch, A], reward [H, batch], terminated [H, batch] in {0., 1.}
+        """
+        config, horizon = self.config, len(action)
+        with torch.no_grad():
+            target = self.encode(observation[1:])
+        latent = [self.encode(observation[0])]
+        for t in range(horizon):
+            latent.append(self.step(latent[-1], action[t]))
+        rolled = torch.stack(latent)
+        before, after = rolled[:-1], rolled[1:]
+        weight = gamma ** torch.arange(horizon, dtype=action.dtype, device=action.device)
+
+        def mean(error: Tensor) -> Tensor:
+            """[H, batch, ...] -> weighted mean"""
+            return (weight @ error.flatten(1)).mean() / horizon
+
+        outputs = self.reward_head(torch.cat([before, action], -1))
+        ends = self.termination_head(after).squeeze(-1)
+        latent_loss = mean(self.dynamics.error(before, action, after, target, stream))
+        reward_loss = mean(self.code.loss(outputs, reward))
+        termination = mean(F.binary_cross_entropy_with_logits(ends, terminated, reduction="none"))
+        first, later = self.decoder(rolled[:1]) - observation[:1], self.decoder(after) - observation[1:]
+        reconstruction = mean(later.square()) + first.square().mean() / horizon
+        total = (
+            config.latent_weight * latent_loss
+            + config.reward_weight * reward_loss
+            + config.termination_weight * termination
+            + config.reconstruction_weight * reconstruction
+        )
+        return ModelLoss(total, latent_loss, reward_loss, termination, reconstruction)
