@@ -1,0 +1,149 @@
+"""The rule that decides whether a result is called skill.
+
+**The rule.** There is evidence of skill on a split when all of these hold:
+
+1. the champion traded at all;
+2. it earned more than equal-weight buy and hold, after costs;
+3. the 99 % confidence interval of its mean daily *alpha* lies above zero. Alpha is its return minus beta times the
+   return of equal weight on the same day: what it earned beyond equal weight held at its own market exposure;
+4. the deflated Sharpe ratio of alpha is above 0.95, deflated for the candidates among which *this split* could
+   choose: on validation days the effective number of trials of the run, on the holdout the number of different
+   champions that were shown to it (1 for a holdout opened once).
+
+**Why so.** Pairing with equal weight takes the market's own drift away, which alone makes raw Sharpe ratios of
+worthless champions pass tests. Beta must be taken away too: a champion that is half in cash is no genius in a
+falling year and no fool in a rising one, and the market's swings would drown what it knows. Rule 2 keeps the words
+plain: nobody who earned less than equal weight is praised. A holdout took no part in the choice, so the trials of
+the run need no correction there; looking at it repeatedly does. 99 % and not 95 %, because the bootstrap interval
+of 250 fat-tailed days is a little too narrow, and a project that trains twenty runs on noise should expect none of
+them to be praised. The probability of backtest overfitting is shown and does not decide: in a population that has
+converged the candidates are nearly equal, choosing among them is a coin flip, and PBO is near one half with real
+skill and without.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from eigen2.evaluation.overfitting import deflated_sharpe
+from eigen2.evaluation.statistics import (
+    DAYS_PER_YEAR,
+    DRAWS,
+    FloatArray,
+    Interval,
+    bootstrap,
+    interval,
+    moves,
+    sharpe,
+)
+
+LEVEL = 0.99
+DEFLATED_LEVEL = 0.95
+EVIDENCE = "evidence of skill"
+NO_EVIDENCE = "no evidence of skill"
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A daily difference to equal weight, over a year of 252 days."""
+
+    annual: float
+    ci: Interval
+    """95 % interval, for reading."""
+    ci_99: Interval
+    """99 % interval, for deciding."""
+    sharpe: float | None
+    """Annualised mean / deviation."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A champion against equal weight, paired day by day."""
+
+    days: int
+    excess: Edge
+    """Log return minus log return."""
+    beta: float
+    alpha: Edge
+    """Return minus beta x return."""
+    alpha_series: FloatArray
+    """[day]"""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    evidence_of_skill: bool
+    sentence: str
+    """Plain words: the verdict, then why."""
+    probability: float | None
+    """Deflated Sharpe ratio of alpha on this split, see rule 4."""
+
+
+def compare(
+    champion: FloatArray, equal_weight: FloatArray, generator: np.random.Generator, draws: int = DRAWS
+) -> Comparison:
+    """Pairs two series of daily log returns `[day]`; intervals by the stationary block bootstrap."""
+    alpha, beta = market_neutral(np.expm1(champion), np.expm1(equal_weight))
+    return Comparison(
+        days=len(champion),
+        excess=_edge(champion - equal_weight, generator, draws),
+        beta=float(beta),
+        alpha=_edge(alpha, generator, draws),
+        alpha_series=alpha,
+    )
+
+
+def market_neutral(returns: FloatArray, market: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """(alpha `[..., day]`, beta `[...]`) of returns `[..., day]`; beta by least squares, and not below 0.
+
+    A long-only portfolio has no negative exposure; an estimate below zero is noise that would credit it with the
+    market's drift.
+    """
+    swing = market - market.mean()
+    power = float((swing**2).sum())
+    beta = np.maximum(returns @ swing / power, 0.0) if power > 0.0 else np.zeros(returns.shape[:-1])
+    return returns - np.multiply.outer(beta, market), np.asarray(beta)
+
+
+def judge(comparison: Comparison, candidates: float, trades: int, split: str) -> Verdict:
+    """Applies the rule; `candidates` as in rule 4."""
+    probability = deflated_sharpe(comparison.alpha_series, candidates)
+    reason = _missing(comparison, probability, candidates) if trades else "the champion never traded"
+    if not trades:
+        return Verdict(False, f"{NO_EVIDENCE}: {reason}", probability)
+    why = _earned(comparison, split)
+    if reason is None:
+        return Verdict(True, f"{EVIDENCE}: {why}, more than luck explains", probability)
+    return Verdict(False, f"{NO_EVIDENCE}: {why}{reason}", probability)
+
+
+def _missing(comparison: Comparison, probability: float | None, candidates: float) -> str | None:
+    """What the champion lacks, or None."""
+    alpha = comparison.alpha
+    if comparison.excess.annual <= 0.0:
+        return ""
+    if alpha.ci_99.low <= 0.0:
+        return ", which luck can explain"
+    if probability is None or probability <= DEFLATED_LEVEL:
+        return f", not enough for the best of {max(candidates, 1.0):.0f} candidates compared on these days"
+    return None
+
+
+def _earned(comparison: Comparison, split: str) -> str:
+    excess, alpha = comparison.excess, comparison.alpha
+    if excess.annual == 0.0 and excess.sharpe is None:
+        return f"over {comparison.days} {split} days it earned exactly what equal weight earned"
+    side = "more" if excess.annual >= 0.0 else "less"
+    return (
+        f"over {comparison.days} {split} days it earned {abs(excess.annual):.1%} a year {side} than equal weight, "
+        f"and {alpha.annual:+.1%} (99 % interval {alpha.ci_99.low:+.1%} to {alpha.ci_99.high:+.1%}) against equal "
+        "weight at its own market exposure"
+    )
+
+
+def _edge(series: FloatArray, generator: np.random.Generator, draws: int) -> Edge:
+    annual = float(series.mean() * DAYS_PER_YEAR)
+    if not moves(series):
+        return Edge(annual, Interval(annual, annual), Interval(annual, annual), None)
+    means = bootstrap(series, lambda rows: rows.mean(axis=1), generator, draws) * DAYS_PER_YEAR
+    return Edge(annual, interval(means, 0.95), interval(means, LEVEL), sharpe(series))
