@@ -249,7 +249,7 @@ class OrderRules:
         cost = value * rate
         books.cash += self._per_row(cells.row, value - cost)
         paid = cells.shares * books.entry.reshape(-1)[cells.cell] * (1.0 + self._cost_rate)
-        gain_percent = 100.0 * ((value - cost) / paid - 1.0)
+        gain_percent = 100.0 * (np.divide(value - cost, paid, out=np.ones_like(paid), where=paid > 0.0) - 1.0)
         ledger.realised += self._per_row(cells.row, books.coefficient.reshape(-1)[cells.cell] * gain_percent)
         self._charge(books, ledger, cells, value, cost)
         for book in (books.shares, books.value):

@@ -60,7 +60,7 @@ class WeightRules:
         shares = (
             wanted / fill if known is None else np.where(known, wanted / np.where(known, fill, 1.0), held)
         )
-        after_trade = wanted if known is None else shares * fill
+        after_trade = wanted if known is None else np.where(known, wanted, held * fill)
         value = shares * mark
 
         turnover = traded.sum(axis=1)
