@@ -1,6 +1,7 @@
 """A manifest comes back as it was written, or is refused by name."""
 
 import math
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,6 +34,26 @@ def test_a_manifest_comes_back_as_written(tmp_path: Path) -> None:
     assert read_manifest(path) == MANIFEST
     assert list(tmp_path.iterdir()) == [path]
     assert MANIFEST.bytes == 30
+
+
+def test_a_manifest_is_synced_before_its_rename_and_its_directory_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+    fsync, rename = os.fsync, os.replace
+
+    def recording_fsync(descriptor: int) -> None:
+        calls.append("directory" if os.path.isdir(f"/proc/self/fd/{descriptor}") else "file")
+        fsync(descriptor)
+
+    def recording_rename(source: Path, target: Path) -> None:
+        calls.append("rename")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "fsync", recording_fsync)
+    monkeypatch.setattr(os, "replace", recording_rename)
+    write_manifest(tmp_path / "latest.json", MANIFEST)
+    assert calls == ["file", "rename", "directory"]
 
 
 def test_nan_metrics_come_back(tmp_path: Path) -> None:
