@@ -213,9 +213,10 @@ class Checkpoints:
             known |= {name: ref for name, ref in _replay_objects(kept).items() if self.objects.holds(ref)}
         bare = {name.removeprefix("replay/") for name in known}
         written = {f"replay/{name}": self.objects.put(data) for name, data in replay.blobs(bare)}
-        needed = {f"replay/{text}" for text in _strings(replay.manifest)}
+        manifest = replay.manifest
+        needed = {f"replay/{text}" for text in _strings(manifest)}
         kept_blobs = {name: ref for name, ref in known.items() if name in needed}
-        return _StoredReplay(kept_blobs | written, replay.manifest, step)
+        return _StoredReplay(kept_blobs | written, manifest, step)
 
     def _good(self, proven: bool = True) -> dict[str, Manifest]:
         """Manifests that verify, by name; with `proven`, only those whose objects verify as well."""
