@@ -43,17 +43,22 @@ def oracle_scores(
     prices = synthetic.generate(name, made, made_seed)
     returns = np.diff(np.log(prices.close), axis=0, prepend=np.log(synthetic.FIRST_PRICE))
     excess = returns - returns.mean(axis=1, keepdims=True)
-    if name == "planted_reversal":
-        scores = _reversal(excess, made.strength)
-    elif name == "planted_lead_lag":
-        scores = _lead_lag(excess, made.strength)
-    elif hidden:
+    if hidden and name == "planted_momentum":
         scores = _momentum(synthetic.regimes(made, made_seed).astype(np.float64), made.strength)
     else:
-        scores = _momentum(regime_probability(excess, made.strength), made.strength)
+        scores = expected_excess(name, excess, made.strength)
     start, stop = used_days(prices, config)
     centred: FloatArray = scores - scores.mean(axis=1, keepdims=True)
     return centred[start:stop].astype(np.float32)
+
+
+def expected_excess(name: str, excess: FloatArray, strength: float) -> FloatArray:
+    """Scores [day, symbol] from excess returns [day, symbol] and the rule alone; row t uses rows up to t."""
+    if name == "planted_reversal":
+        return _reversal(excess, strength)
+    if name == "planted_lead_lag":
+        return _lead_lag(excess, strength)
+    return _momentum(regime_probability(excess, strength), strength)
 
 
 def _lagged(values: FloatArray, lag: int) -> FloatArray:

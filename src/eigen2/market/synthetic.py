@@ -129,7 +129,8 @@ def generate(name: str, config: SyntheticConfig, seed: int) -> Prices:
     """The prices of a synthetic market; the same name, config and seed always give the same prices."""
     if name == "shuffled":
         return shuffled(config.source, seed)
-    returns = _RETURNS[name](config, seed)
+    with np.errstate(over="ignore", invalid="ignore"):  # an exploding market is refused below
+        returns = _RETURNS[name](config, seed)
     if not (np.abs(returns) < 1.0).all():
         raise ConfigError(f"env.synthetic.strength={config.strength} makes {name} explode; 1 is the default")
     dates = np.busday_offset(np.datetime64("2000-01-03"), np.arange(config.days))
