@@ -63,6 +63,6 @@ class Optimiser:
             if not gradient.isfinite().all()
         ]
         raise DamagedStateError(
-            f"{self.name} loss is {float(loss)} and its gradient is not finite at {bad[0] if bad else 'its norm'}; "
+            f"{self.name} loss is {loss.item()} and its gradient is not finite at {bad[0] if bad else 'its norm'}; "
             "resume from the last checkpoint with a lower learning rate"
         )

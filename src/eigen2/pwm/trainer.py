@@ -148,6 +148,10 @@ class PWMTrainer:
             optimiser.load_state_dict(state["optimisers"][name])
         self.collector.load_state_dict(state["collector"])
 
+    def use_replay(self, replay: Replay) -> None:
+        """Goes on with a restored replay, whose sampling streams are part of its own snapshot."""
+        self.replay = self.collector.replay = replay
+
     @property
     def _share(self) -> float:
         """Share of the learning rates at this iteration: linear from 1 to `final_rate`."""

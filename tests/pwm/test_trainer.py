@@ -1,0 +1,150 @@
+"""The trainer contract: plain floats out, exact freezing and thawing, the schedule from the global step."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from eigen2.envs.control.catalogue import make_task
+from eigen2.errors import DamagedStateError
+from eigen2.pwm.trainer import PWMTrainer
+from eigen2.replay.buffer import Replay
+
+VARIANTS = {
+    "mlp": {},
+    "flow": {"model": {"dynamics": "flow", "flow": {"integrator": "heun", "substeps": 4}}},
+    "two_hot": {"model": {"reward": "two_hot"}},
+    "flow_policy": {"actor": {"policy": "flow"}},
+    "open_loop": {"collect": "open_loop"},
+}
+
+
+def trainer(config, task="dflex_hopper", seed=5):
+    return PWMTrainer(config, make_task(task), seed, capacity=1000)
+
+
+def leaves(state, prefix=""):
+    for key, value in state.items():
+        if isinstance(value, dict):
+            yield from leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def assert_same_state(first, second):
+    a, b = dict(leaves(first)), dict(leaves(second))
+    assert a.keys() == b.keys()
+    for name in a:
+        np.testing.assert_array_equal(np.asarray(a[name]), np.asarray(b[name]), err_msg=name)
+
+
+def copy_of(replay):
+    snapshot = replay.snapshot()
+    blobs = {name: bytes(data) for name, data in snapshot.blobs(set())}
+    return Replay.restore(json.loads(json.dumps(snapshot.manifest)), blobs.__getitem__)
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_a_thawed_trainer_goes_on_bit_for_bit(name, tiny):
+    config = tiny(**VARIANTS[name])
+    original = trainer(config)
+    for _ in range(2):
+        original.step()
+    state, replay = original.state_dict(), copy_of(original.replay)
+    expected = [original.step() for _ in range(3)]
+
+    thawed = trainer(config)
+    thawed.load_state_dict(state)
+    thawed.use_replay(replay)
+    assert [thawed.step() for _ in range(3)] == expected
+    assert_same_state(thawed.state_dict(), original.state_dict())
+
+
+def test_the_same_seed_gives_the_same_run_and_another_seed_another(tiny):
+    first, second, other = (trainer(tiny(), seed=seed) for seed in (5, 5, 6))
+    metrics = [[t.step() for _ in range(3)] for t in (first, second, other)]
+    assert metrics[0] == metrics[1] != metrics[2]
+
+
+def test_no_global_generator_is_read(tiny):
+    torch_state, numpy_state = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
+    trainer(tiny()).step()
+    assert torch.equal(torch.get_rng_state(), torch_state)
+    np.testing.assert_array_equal(np.random.get_state()[1], numpy_state)  # noqa: NPY002
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_metrics_are_plain_finite_floats(name, tiny):
+    agent = trainer(tiny(**VARIANTS[name]))
+    while not agent.done:
+        for key, value in agent.step().items():
+            assert type(value) is float, key
+            assert math.isfinite(value), key
+    assert agent.iteration == 6
+
+
+def test_state_holds_only_arrays_tensors_numbers_and_strings(tiny):
+    agent = trainer(tiny())
+    agent.step()
+    for name, value in leaves(agent.state_dict()):
+        assert isinstance(value, torch.Tensor | np.ndarray | int | float | str), name
+
+
+def test_saved_state_does_not_change_when_training_goes_on(tiny):
+    agent = trainer(tiny())
+    agent.step()
+    state = agent.state_dict()
+    kept = {name: np.asarray(value).copy() for name, value in leaves(state)}
+    agent.step()
+    for name, value in leaves(state):
+        np.testing.assert_array_equal(np.asarray(value), kept[name], err_msg=name)
+
+
+def test_evaluation_happens_on_its_iterations_and_at_the_end(tiny):
+    agent = trainer(tiny(iterations=5, evaluate_every=2))
+    assert ["eval_return" in agent.step() for _ in range(5)] == [False, True, False, True, True]
+
+
+def test_evaluation_changes_nothing(tiny):
+    agent = trainer(tiny())
+    agent.step()
+    before = agent.state_dict()
+    first = agent.evaluate(3).returns
+    np.testing.assert_array_equal(agent.evaluate(3).returns, first)
+    assert_same_state(agent.state_dict(), before)
+
+
+def test_learning_rates_fall_linearly_with_the_global_step(tiny):
+    agent = trainer(tiny(iterations=5, final_rate=0.2))
+    shares = []
+    for _ in range(5):
+        shares.append(agent._share)
+        agent.step()
+    np.testing.assert_allclose(shares, [1.0, 0.8, 0.6, 0.4, 0.2])
+
+
+def test_transitions_reach_the_replay_before_any_episode_ends(tiny):
+    agent = trainer(tiny(), task="dflex_cheetah")
+    agent.step()
+    assert len(agent.replay) == 4 * (16 + 4)
+
+
+def test_a_weight_that_is_not_finite_stops_training_and_is_named(tiny):
+    agent = trainer(tiny())
+    agent.step()
+    with torch.no_grad():
+        agent.agent.model.decoder.weight[0, 0] = math.nan
+    with pytest.raises(DamagedStateError, match="model loss is nan"):
+        agent.step()
+
+
+def test_open_loop_and_closed_loop_explore_differently_only_after_the_first_action(tiny):
+    closed, opened = trainer(tiny()), trainer(tiny(collect="open_loop"))
+    for agent in (closed, opened):
+        agent.step()
+        agent.collect()
+    a, b = (np.asarray(t.replay.transitions(np.arange(96)).step["action"].clone()) for t in (closed, opened))
+    assert not np.array_equal(a, b)
+    np.testing.assert_array_equal(a[:68], b[:68])
