@@ -1,0 +1,28 @@
+"""Small markets and rules shared by the evaluation tests."""
+
+import pytest
+
+from eigen2.envs.config import TradingConfig
+from eigen2.market.load import load_market
+
+SEED = 7
+
+
+@pytest.fixture(scope="session")
+def planted():
+    """(market, config) with a strong planted effect and portfolio weights."""
+    config = TradingConfig(data="planted_momentum", actions="weights", synthetic={"days": 1500, "symbols": 8})
+    return load_market(config, SEED), config
+
+
+@pytest.fixture(scope="session")
+def noise():
+    """(market, config) where nothing can be known, with orders."""
+    config = TradingConfig(data="random_walk", synthetic={"days": 1200, "symbols": 8})
+    return load_market(config, SEED), config
+
+
+@pytest.fixture(scope="session")
+def sp20():
+    config = TradingConfig(data="sp20")
+    return load_market(config, SEED), config

@@ -1,0 +1,81 @@
+"""The ledger keeps every trial it can, counts all, and forgets nothing on resume."""
+
+import json
+
+import numpy as np
+import pytest
+
+from eigen2.evaluation.ledger import TrialLedger
+from eigen2.evaluation.looks import HoldoutLooks, holdout_looks
+
+
+def filled(generations, agents=16, days=252, capacity=4096):
+    rng = np.random.default_rng(0)
+    ledger = TrialLedger(rng.normal(size=days) * 0.01, capacity)
+    for generation in range(generations):
+        ledger.record(generation, rng.normal(size=(agents, days)) * 0.01)
+    return ledger
+
+
+def test_a_default_run_keeps_400_series_in_about_400_kilobytes():
+    ledger = filled(25)
+    assert ledger.trials == 400
+    assert ledger.returns.shape == (400, 252)
+    assert ledger.returns.nbytes == 400 * 252 * 4
+    assert ledger.nbytes < 410_000
+
+
+def test_a_long_run_is_thinned_evenly_and_still_counted_in_full():
+    ledger = filled(300, agents=4, days=20, capacity=100)
+    assert ledger.trials == 1200
+    assert 50 <= len(ledger.returns) <= 100
+    kept = ledger.state_dict()["generations"]
+    assert set(np.diff(np.unique(kept))) == {16}
+    assert kept[0] == 0
+    assert kept[-1] > 280
+
+
+def test_a_restored_ledger_continues_exactly():
+    straight, resumed = filled(9, capacity=100), filled(5, capacity=100)
+    copy = TrialLedger(resumed.benchmark, capacity=7)
+    copy.load_state_dict(resumed.state_dict())
+    rng = np.random.default_rng(1)
+    for generation in range(5, 12):
+        rows = rng.normal(size=(16, 252))
+        copy.record(generation, rows)
+        resumed.record(generation, rows)
+    assert copy.trials == resumed.trials != straight.trials
+    assert np.array_equal(copy.returns, resumed.returns)
+
+
+def test_a_ledger_of_other_days_is_refused():
+    ledger = filled(2)
+    with pytest.raises(ValueError, match="other validation days"):
+        TrialLedger(ledger.benchmark + 1).load_state_dict(ledger.state_dict())
+
+
+@pytest.mark.parametrize(
+    ("rows", "problem"),
+    [
+        (np.zeros((3, 10)), "must be"),
+        (np.full((3, 252), np.nan), "not finite"),
+        (np.zeros((5000, 252)), "fit"),
+    ],
+)
+def test_a_wrong_record_is_refused(rows, problem):
+    with pytest.raises(ValueError, match=problem):
+        filled(1).record(1, rows)
+
+
+def test_excess_is_paired_by_day():
+    ledger = TrialLedger([0.01, 0.02])
+    ledger.record(0, [[0.03, 0.02]])
+    assert ledger.excess == pytest.approx(np.array([[0.02, 0.0]]), abs=1e-8)
+
+
+def test_looks_are_counted_and_only_new_champions_weigh():
+    lines = ['{"split": "holdout", "champion": "a"}', '{"split": "validation", "champion": "b"}'] * 2
+    records = [json.loads(line) for line in lines]
+    assert holdout_looks([], "a") == HoldoutLooks(total=1, champions=1)
+    assert holdout_looks(records, "a") == HoldoutLooks(total=3, champions=1)
+    assert holdout_looks(records, "c") == HoldoutLooks(total=3, champions=2)
