@@ -4,5 +4,17 @@ from eigen2.replay.batch import Batch, Sequences
 from eigen2.replay.buffer import Replay
 from eigen2.replay.config import ReplayConfig
 from eigen2.replay.schema import Field, Schema, schema_from_spaces
+from eigen2.replay.snapshot import Snapshot, manifest_blobs, manifest_info
 
-__all__ = ["Batch", "Field", "Replay", "ReplayConfig", "Schema", "Sequences", "schema_from_spaces"]
+__all__ = [
+    "Snapshot",
+    "manifest_blobs",
+    "manifest_info",
+    "Batch",
+    "Field",
+    "Replay",
+    "ReplayConfig",
+    "Schema",
+    "Sequences",
+    "schema_from_spaces",
+]

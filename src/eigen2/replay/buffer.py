@@ -6,7 +6,7 @@ live; older ones leave in order. Not thread-safe, except that a `Snapshot` may b
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,8 @@ from eigen2.replay.links import Links
 from eigen2.replay.ring import RecordRing
 from eigen2.replay.sampling import Sampler
 from eigen2.replay.schema import STREAM, Layout, Schema
+from eigen2.replay.segments import frozen
+from eigen2.replay.snapshot import FORMAT, Loader, Read, Snapshot, generator_state, set_generator_state
 from eigen2.replay.sum_tree import SumTree
 from eigen2.replay.windows import WindowStore
 
@@ -125,6 +127,62 @@ class Replay:
         tree.set(index[live] % self.capacity, values[live] ** (self.alpha or 0.0))
         self.max_priority = max(self.max_priority, float(values.max(initial=0.0)))
 
+    def snapshot(self) -> Snapshot:
+        """The replay as it is now; write its blobs, on any thread, while this one goes on."""
+        head = {
+            "format": FORMAT,
+            "schema": self.schema.to_json(),
+            "capacity": self.capacity,
+            "seed": self.seed,
+            "alpha": self.alpha,
+            "compress": self.compress,
+            "first": self.links.first,
+            "total": self.links.total,
+            "floor": self.ring.floor,
+            "tail": self.ring.tail,
+            "segment_records": self.ring.segment_records,
+            "streams": len(self.newest),
+            "max_priority": self.max_priority,
+            "ram_bytes": self.ram_bytes,
+            "random": {kind: generator_state(stream) for kind, stream in self.sampler.streams.items()},
+            "windows": {name: store.state() for name, store in self.windows.items()},
+        }
+        parts = self.ring.parts()
+        if self.tree is not None:
+            parts["priorities"] = [frozen(self.tree.values[: self.links.total].view(np.uint8).reshape(-1, 8))]
+        for store in self.windows.values():
+            parts |= store.parts()
+        return Snapshot(head, parts, self.schema.digest, self.compress)
+
+    @classmethod
+    def restore(cls, manifest: Mapping[str, Any], read: Read) -> Self:
+        """The replay of a manifest; `read` returns a blob's bytes by name. The next samples are the same, bit for bit."""
+        loader = Loader(manifest, read)
+        replay = cls(
+            loader.schema,
+            manifest["capacity"],
+            manifest["seed"],
+            alpha=manifest["alpha"],
+            compress=manifest["compress"],
+        )
+        replay._make_streams(manifest["streams"])
+        replay.ring.load(loader)
+        replay.newest[:] = replay.links.rebuild(
+            replay.ring, manifest["first"], manifest["total"], manifest["streams"]
+        )
+        for name, store in replay.windows.items():
+            store.load(loader, manifest["windows"][name])
+            store.release(replay.ring.floor)
+        if replay.tree is not None:
+            leaves = np.zeros(replay.capacity)
+            content = loader.content(loader.segments("priorities")[0]).view(np.float64)[:, 0]
+            leaves[: len(content)] = content
+            replay.tree.load(leaves)
+            replay.max_priority = manifest["max_priority"]
+        for kind, state in manifest["random"].items():
+            set_generator_state(replay.sampler.streams[kind], state)
+        return replay
+
     @property
     def ram_bytes(self) -> int:
         """Memory held by contents and tables; reused output buffers are not counted."""
@@ -159,7 +217,7 @@ class Replay:
         rows = {
             name: array[start:stop].reshape(count, *array.shape[2:]) for name, array in chunk.steps.items()
         }
-        rows = self._by_reference(rows, np.tile(streams, stop - start), self.ring.tail)
+        rows = self._by_reference(rows, np.tile(streams, stop - start))
         rows[STREAM] = np.tile(streams, stop - start)
         if start == 0:
             self._cut_where_not_continued(rows, streams)
@@ -174,7 +232,7 @@ class Replay:
         self.links.connect(newest, self.ring.slots + streams)
         self.newest[streams] = np.where(ended, -1, newest)
         if ended.any():
-            ends = self._by_reference(dict(last), streams[ended], self.ring.tail)
+            ends = self._by_reference(dict(last), streams[ended])
             self.links.connect(newest[ended], self._pack_ends(ends, streams[ended]))
 
     def _cut_where_not_continued(self, rows: Mapping[str, Array], streams: npt.NDArray[np.int64]) -> None:
@@ -201,18 +259,13 @@ class Replay:
         open_ = ~chunk.ended[-1]
         streams = chunk.streams[open_]
         after = {name: array[open_] for name, array in chunk.after.items()}
-        for name, array in self._by_reference(after, streams, self.ring.tail).items():
+        for name, array in self._by_reference(after, streams).items():
             self.ring.fields[name][self.ring.slots + streams] = array
 
-    def _by_reference(
-        self, rows: dict[str, Array], streams: npt.NDArray[np.int64], record: int
-    ) -> dict[str, Array]:
+    def _by_reference(self, rows: dict[str, Array], streams: npt.NDArray[np.int64]) -> dict[str, Array]:
         """Hand large fields to their window stores and put references in their place."""
         for name, store in self.windows.items():
-            kept = [
-                store.put(int(s), w, record + i)
-                for i, (s, w) in enumerate(zip(streams, rows[name], strict=True))
-            ]
+            kept = [store.put(int(s), w, self.ring.tail) for s, w in zip(streams, rows[name], strict=True)]
             rows[name] = np.array(kept, np.int64)
         return rows
 
@@ -227,6 +280,8 @@ class Replay:
             if whole < count:
                 ring.fields[name][: count - whole] = array[whole:]
         ring.commit(count)
+        for name, store in self.windows.items():
+            store.touch(rows[name], ring.tail)
         return slots
 
     def _pack_ends(self, rows: dict[str, Array], streams: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

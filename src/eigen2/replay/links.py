@@ -7,6 +7,9 @@ transition k lies at ``k % capacity``, so an entry is reused exactly when its tr
 import numpy as np
 import numpy.typing as npt
 
+from eigen2.replay.ring import RecordRing
+from eigen2.replay.schema import STREAM
+
 Numbers = npt.NDArray[np.int64]
 
 
@@ -48,6 +51,31 @@ class Links:
         entries = numbers % self.capacity
         self.slots[entries, 1] = slots
         self.ahead[entries] = 0 if following is None else following - numbers
+
+    def rebuild(self, ring: RecordRing, first: int, total: int, streams: int) -> Numbers:
+        """Everything from the records themselves: a record's next one is its stream's next.
+
+        Returns the newest transition ``[streams]`` of each stream whose episode goes on, else -1.
+        """
+        slots = np.arange(ring.floor, ring.tail) % ring.slots
+        written = ring.fields[STREAM][slots]
+        stream = np.where(written < 0, ~written, written)
+        is_step = written >= 0
+        numbers = total - int(is_step.sum()) + np.cumsum(is_step) - 1
+        following = np.full(len(slots), -1)
+        order = np.argsort(stream, kind="stable")
+        same = stream[order[:-1]] == stream[order[1:]]
+        following[order[:-1][same]] = order[1:][same]
+        live = np.flatnonzero(is_step & (numbers >= first))
+        then = following[live]
+        self.first, self.total = first, total
+        entries = numbers[live] % self.capacity
+        self.slots[entries, 0] = slots[live]
+        self.slots[entries, 1] = np.where(then >= 0, slots[then], ring.slots + stream[live])
+        self.ahead[entries] = np.where((then >= 0) & is_step[then], numbers[then] - numbers[live], 0)
+        newest = np.full(streams, -1, np.int64)
+        newest[stream[live[then < 0]]] = numbers[live[then < 0]]
+        return newest
 
     def walk(self, numbers: Numbers, steps: int) -> tuple[Numbers, npt.NDArray[np.bool_]]:
         """Follow each transition for `steps` more: numbers ``[steps + 1, n]`` and whether each was reached.

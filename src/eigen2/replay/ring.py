@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from eigen2.replay.schema import ByteArray, Layout
-from eigen2.replay.segments import Segment, SegmentList, frozen
+from eigen2.replay.segments import Segment, frozen
+from eigen2.replay.snapshot import Loader
 
 SEGMENT_BYTES = 1 << 20
 
@@ -22,7 +23,7 @@ class RecordRing:
             self.segment_records //= 2
         self.tail = 0
         self.floor = 0
-        self.segments = SegmentList()
+        self.segments: dict[int, Segment] = {}
         self._allocate(self._round(capacity + capacity // 16 + 2 * self.segment_records), pending=1)
 
     def _round(self, slots: int) -> int:
@@ -46,7 +47,7 @@ class RecordRing:
         length = self.segment_records
         new_floor = head // length * length
         for number in range(self.floor // length, new_floor // length):
-            self.segments.drop(number)
+            self.segments.pop(number).detach()
         self.floor = new_floor
 
     def fits(self, records: int, streams: int) -> bool:
@@ -79,15 +80,33 @@ class RecordRing:
         for number in range(before // length, self.tail // length):
             first = number * length
             at = first % self.slots
-            self.segments.seal(number, Segment(first, self.buffer[at : at + length]))
+            self.segments[number] = Segment(first, self.buffer[at : at + length])
 
-    def open_tail(self) -> Segment | None:
-        """A copy of the records after the last sealed segment, or None when there are none."""
+    def parts(self) -> dict[str, list[Segment]]:
+        """Sealed segments as they are, the open tail and the pending slots as copies."""
         first = self.tail // self.segment_records * self.segment_records
-        if first == self.tail:
-            return None
         at = first % self.slots
-        return frozen(self.buffer[at : at + self.tail - first], first)
+        records = list(self.segments.values())
+        if first < self.tail:
+            records.append(frozen(self.buffer[at : at + self.tail - first], first))
+        return {"records": records, "pending": [frozen(self.buffer[self.slots :])]}
+
+    def load(self, loader: Loader) -> None:
+        """Fill an empty ring with the records of a manifest, under their own numbers."""
+        manifest = loader.manifest
+        self.segment_records, self.floor = manifest["segment_records"], manifest["floor"]
+        pending = loader.segments("pending")[0]
+        live = manifest["tail"] - self.floor
+        self._allocate(self._round(max(self.slots, live + self.segment_records)), pending.rows)
+        loader.content(pending, self.buffer[self.slots :])
+        for segment in loader.segments("records"):
+            at = segment.first % self.slots
+            block = self.buffer[at : at + segment.rows]
+            loader.content(segment, block)
+            if segment.rows == self.segment_records:
+                segment.matrix = block
+                self.segments[segment.first // self.segment_records] = segment
+        self.tail = manifest["tail"]
 
     def record_of(self, slots: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
         """Record numbers of live slots: the one number in ``[tail - slots, tail)`` with that remainder."""

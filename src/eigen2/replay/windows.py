@@ -1,30 +1,127 @@
-"""Large observation fields, kept by reference outside the packed records."""
+"""Large observation fields, kept outside the packed records and named there by a reference.
 
+Rows along the first axis are kept once for the whole run and a window is a stretch of row numbers. If the first 256
+windows shrink by less than 1.5, rows do not repeat in this environment, and from then on windows are compressed one by
+one instead. References below zero are compressed windows, the others stretches of tape.
+"""
+
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from eigen2.replay.chunks import ChunkLog
+from eigen2.replay.rows import RowTable, Words, word_type
 from eigen2.replay.schema import Field
+from eigen2.replay.segments import Segment
+from eigen2.replay.snapshot import Loader
+from eigen2.replay.tape import Tape
+
+TRIAL_WINDOWS = 256
+TRIAL_RATIO = 1.5
+FORGET_EVERY = 64
+SMALLEST_ROW = 64
+"""A row shorter than this costs more to look up than to keep."""
 
 
 class WindowStore:
-    """All windows of one large field."""
+    """All windows ``[length, ...]`` of one field."""
 
     def __init__(self, field: Field) -> None:
         self.field = field
-
-    def put(self, stream: int, window: npt.NDArray[Any], record: int) -> int:
-        """Keep a window written by `stream` for as long as `record` lives; returns its reference."""
-        raise NotImplementedError
-
-    def read(self, references: npt.NDArray[np.int64], out: npt.NDArray[Any]) -> None:
-        """Write the windows ``[...]`` into ``out [..., *shape]``."""
-        raise NotImplementedError
-
-    def release(self, head: int) -> None:
-        """Records before `head` are gone."""
+        self.row_bytes = field.nbytes // field.shape[0]
+        self.rows = RowTable(self.row_bytes)
+        self.tape = Tape(field.shape[0])
+        self.chunks = ChunkLog(field.nbytes, np.dtype(field.dtype).itemsize)
+        self.windows = 0
+        self.row_wise = self.row_bytes >= SMALLEST_ROW
+        self._head = 0
 
     @property
     def used_bytes(self) -> int:
-        return 0
+        return self.rows.used_bytes + self.tape.used_bytes + self.chunks.used_bytes
+
+    def put(self, stream: int, window: npt.NDArray[Any], record: int) -> int:
+        """Keep a stream's next window at least as long as `record` lives; returns its reference."""
+        array = np.ascontiguousarray(window, self.field.dtype)
+        rows = array.reshape(len(array), -1).view(word_type(self.row_bytes))
+        newest = self.tape.newest(stream)
+        if newest is not None and self._is(rows, newest):
+            return newest
+        if self.row_wise and self.windows == TRIAL_WINDOWS:
+            self.row_wise = self.windows * self.field.nbytes >= TRIAL_RATIO * self.rows.bytes_ever
+        self.windows += 1
+        if self.row_wise:
+            return self._put_rows(stream, rows, newest, record)
+        self.tape.close(stream)
+        if self.windows % FORGET_EVERY == 0:
+            self.forget()
+        return ~self.chunks.put(stream, array.reshape(-1).view(np.uint8).reshape(self.chunks.shape), record)
+
+    def _is(self, rows: Words, reference: int) -> bool:
+        """Whether a window has exactly these rows; first and last row are looked at before the rest."""
+        numbers = self.tape.numbers(reference)
+        return self.rows.equal(rows[[0, -1]], numbers[[0, -1]]) and self.rows.equal(rows, numbers)
+
+    def _put_rows(self, stream: int, rows: Words, newest: int | None, record: int) -> int:
+        blocks, groups = self.rows.blocks_made, self.tape.groups_made
+        numbers = None if newest is None else self.tape.numbers(newest)[1:]
+        if (
+            numbers is not None
+            and self.rows.equal(rows[:1], numbers[:1])
+            and self.rows.equal(rows[:-1], numbers)
+        ):
+            reference = self.tape.slide(stream, int(self.rows.add(rows[-1:])[0]), record)
+        else:
+            reference = self.tape.start(stream, self.rows.add(rows), record)
+        if (blocks, groups) != (self.rows.blocks_made, self.tape.groups_made):
+            self.forget()
+        return reference
+
+    def forget(self) -> None:
+        """Drop what no live record names."""
+        self.tape.forget(self._head)
+        self.chunks.forget(self._head)
+        self.rows.keep_only(self.tape.rows_in_use())
+
+    def release(self, head: int) -> None:
+        """Records before `head` are gone."""
+        self._head = head
+
+    def touch(self, references: npt.NDArray[np.int64], record: int) -> None:
+        """Records up to `record` name these windows."""
+        self.tape.touch(references[references >= 0], record)
+        self.chunks.touch(~references[references < 0], record)
+
+    def read(self, references: npt.NDArray[np.int64], out: npt.NDArray[Any]) -> None:
+        """Write the windows named by ``references [...]`` into ``out [..., *shape]``."""
+        targets = out.reshape(-1, *self.field.shape)
+        for reference, target in zip(references.reshape(-1).tolist(), targets, strict=True):
+            if reference < 0:
+                self.chunks.read(~reference, target.reshape(-1).view(np.uint8).reshape(self.chunks.shape))
+                continue
+            rows = target.reshape(len(target), -1).view(word_type(self.row_bytes))
+            for start, stop, held in self.rows.runs(self.tape.numbers(reference)):
+                rows[start:stop] = held
+
+    def parts(self) -> dict[str, list[Segment]]:
+        """Segments by kind, named after the field."""
+        found = {"rows": self.rows.segments(), "tape": self.tape.segments(), **self.chunks.segments()}
+        return {f"{self.field.name}.{kind}": segments for kind, segments in found.items()}
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "windows": self.windows,
+            "row_wise": self.row_wise,
+            "rows": self.rows.count,
+            "tape": self.tape.state(),
+            "chunks": self.chunks.state(),
+        }
+
+    def load(self, loader: Loader, state: Mapping[str, Any]) -> None:
+        prefix = f"{self.field.name}."
+        self.windows, self.row_wise = state["windows"], state["row_wise"]
+        self.rows.load(loader, f"{prefix}rows", state["rows"])
+        self.tape.load(loader, f"{prefix}tape", state["tape"])
+        self.chunks.load(loader, prefix, state["chunks"])

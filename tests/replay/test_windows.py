@@ -1,0 +1,93 @@
+"""Large observations: kept once, given back bit for bit, dropped when nobody names them."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from eigen2.replay import Field, Replay, Schema
+
+
+def copies(steps: dict[str, Any], following: dict[str, Any]) -> list[tuple[np.ndarray, np.ndarray]]:
+    return [(steps["window"][t, s], following["window"][t, s]) for t, s in np.ndindex(*steps["reward"].shape)]
+
+
+def assert_same(replay: Replay, naive: list[tuple[np.ndarray, np.ndarray]]) -> None:
+    numbers = np.arange(replay.links.first, replay.links.total)
+    for start in range(0, len(numbers), 16):
+        part = numbers[start : start + 16]
+        batch = replay.transitions(part)
+        for i, number in enumerate(part):
+            np.testing.assert_array_equal(batch.observation["window"][i].numpy(), naive[number][0])
+            np.testing.assert_array_equal(batch.next_observation["window"][i].numpy(), naive[number][1])
+
+
+@pytest.mark.parametrize("repeat", [True, False])
+@pytest.mark.parametrize("chunk", [1, 7])
+def test_windows_come_back_bit_for_bit(window_schema: Schema, source: Any, repeat: bool, chunk: int) -> None:
+    replay, play, naive = Replay(window_schema, 150, seed=1), source(window_schema, 3, 5, repeat), []
+    for _ in range(161 // chunk):
+        steps, following = play.steps(chunk)
+        naive += copies(steps, following)
+        replay.extend_transitions(steps, following)
+    assert_same(replay, naive)
+    assert replay.windows["window"].row_wise is repeat
+
+
+def test_overlapping_windows_shrink_and_others_are_compressed(window_schema: Schema, source: Any) -> None:
+    sizes = {}
+    for repeat in (True, False):
+        replay, play = Replay(window_schema, 400, seed=1), source(window_schema, 4, 5, repeat)
+        for _ in range(10):
+            replay.extend_transitions(*play.steps(10))
+        sizes[repeat] = replay.info()
+    assert sizes[True]["ram_bytes"] < sizes[True]["naive_bytes"] / 40
+    assert sizes[False]["ram_bytes"] < sizes[False]["naive_bytes"] / 1.7
+
+
+def test_rows_nobody_names_are_dropped(window_schema: Schema) -> None:
+    replay = Replay(window_schema, 50, seed=1)
+    rng = np.random.default_rng(0)
+    tape = rng.normal(size=(4000, 160))
+    seen = []
+    for day in range(64, 4000 - 8, 8):
+        windows = np.stack([tape[d - 64 : d] for d in range(day, day + 9)])[:, None]
+        steps = {
+            "window": windows[:8],
+            "cash": np.zeros((8, 1, 1), np.float32),
+            "action": np.zeros((8, 1, 2), np.float32),
+            "reward": np.zeros((8, 1), np.float32),
+            "terminated": np.zeros((8, 1), bool),
+            "truncated": np.zeros((8, 1), bool),
+        }
+        replay.extend(steps, {"window": windows[8], "cash": np.zeros((1, 1), np.float32)})
+        seen.append(replay.windows["window"].used_bytes)
+    assert replay.windows["window"].rows.count == 4000 - 8
+    assert max(seen[-50:]) <= 7 << 19 < tape.nbytes
+    last = replay.transitions(np.array([replay.links.total - 1]))
+    np.testing.assert_array_equal(last.next_observation["window"][0].numpy(), tape[-8 - 64 : -8])
+
+
+def test_a_window_of_thin_rows_is_compressed_at_once() -> None:
+    schema = Schema((Field("scan", (40_000,), "uint16"),), Schema.from_json(SMALL).step)
+    replay = Replay(schema, 10, seed=0)
+    scans = np.arange(3 * 40_000, dtype=np.uint16).reshape(3, 1, 40_000)
+    flags = np.zeros((2, 1), bool)
+    reward = np.zeros((2, 1), np.float32)
+    replay.extend(
+        {"scan": scans[:2], "reward": reward, "terminated": flags, "truncated": flags}, {"scan": scans[2]}
+    )
+    assert replay.ram_bytes < scans.nbytes / 2
+    batch = replay.transitions(np.array([0, 1]))
+    np.testing.assert_array_equal(batch.next_observation["scan"].numpy(), scans[1:, 0])
+
+
+SMALL = {
+    "observation": [{"name": "obs", "shape": [1], "dtype": "float32"}],
+    "step": [
+        {"name": "reward", "shape": [], "dtype": "float32"},
+        {"name": "terminated", "shape": [], "dtype": "bool"},
+        {"name": "truncated", "shape": [], "dtype": "bool"},
+    ],
+    "summed": ["reward"],
+}
