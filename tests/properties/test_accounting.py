@@ -81,7 +81,7 @@ def test_the_books_balance_after_every_step(seed, kind, rule, fee_bp, slippage_b
         assert (books.shares >= 0.0).all()
         assert (books.costs >= 0.0).all()
         alive = (before > 1e-9) & (books.equity > 1e-9)
-        np.testing.assert_allclose(step.reward[alive], np.log(books.equity / before)[alive], atol=1e-12)
+        np.testing.assert_allclose(step.reward[alive], np.log(books.equity[alive] / before[alive]), atol=1e-12)
         assert all(np.isfinite(values).all() for values in vars(step.observation).values())
         assert np.isfinite(step.contribution).all()
     assert step.terminated.all()

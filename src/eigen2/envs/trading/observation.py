@@ -53,14 +53,23 @@ def _sparse_positions(
     seen[:, 1] = np.log(price / books.entry.reshape(-1)[cell])
     seen[:, 2] = (books.day[row] - books.entry_day.reshape(-1)[cell]) / max_holding_days
     seen[:, 3] = np.log(books.target.reshape(-1)[cell] / price)
-    positions[cell] = seen
+    positions[cell] = _without_subnormals(seen)
     return positions.reshape(batch, symbols, len(POSITION_FEATURES))
 
 
 def _dense_positions(books: Portfolios, equity: npt.NDArray[np.float64]) -> npt.NDArray[np.float16]:
     positions = np.zeros((*books.shares.shape, len(POSITION_FEATURES)), np.float16)
-    positions[:, :, 0] = (books.value / equity[:, None]).astype(np.float32)
+    seen = np.empty(books.shares.shape, np.float32)
+    np.divide(books.value, equity[:, None], out=seen, casting="same_kind")
+    positions[:, :, 0] = _without_subnormals(seen)
     paid = books.shares * books.entry
-    ratio = np.divide(books.value, paid, out=np.ones_like(paid), where=paid > 0.0)
-    positions[:, :, 1] = np.log(ratio.astype(np.float32))
+    seen.fill(1.0)
+    np.divide(books.value, paid, out=seen, where=paid > 0.0, casting="same_kind")
+    positions[:, :, 1] = _without_subnormals(np.log(seen, out=seen))
     return positions
+
+
+def _without_subnormals(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Zero instead of values too small for a normal float16: they mean nothing, and converting them takes ages."""
+    values *= np.abs(values) >= np.finfo(np.float16).smallest_normal
+    return values

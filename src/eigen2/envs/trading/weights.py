@@ -28,6 +28,7 @@ class WeightRules:
         self._tables = tables
         self._batch, self._symbols = batch, tables.symbols
         self._complete_day = tables.complete
+        self._scratch = np.empty((8, batch, tables.symbols))
         self._cost_rate = (config.fee_bp + config.slippage_bp) * 1e-4
         self._delisting_penalty = config.delisting_penalty
 
@@ -45,44 +46,68 @@ class WeightRules:
         ledger = Ledger.blank(self._batch, self._symbols)
         rows: slice | IntArray = slice(None) if live is None else np.flatnonzero(live)
         day = books.day[rows] + 1
-        fill, mark = self._tables.fill[day], self._tables.mark[day]
+        fill, mark, at_fill, weights, change, shares, value, work = self._scratch[:, : len(day)]
+        np.take(self._tables.fill, day, axis=0, out=fill, mode="clip")
+        np.take(self._tables.mark, day, axis=0, out=mark, mode="clip")
         known = None if self._complete_day[day].all() else self._tables.known[day]
-        before, held = books.value[rows], books.shares[rows]
-        at_fill, cash, penalty = held * fill, books.cash[rows], None
+        before, held, cash, penalty = books.value[rows], books.shares[rows], books.cash[rows], None
+        np.multiply(held, fill, out=at_fill)
         if known is not None:
             cash, held, penalty = self._write_off(day, cash, held, at_fill)
 
-        weights = softmax_with_cash(action[rows], known)
+        softmax_with_cash(action[rows], known, out=weights)
         tradable = at_fill if known is None else held * fill * known
         wealth = cash + tradable.sum(axis=1)
-        left, traded = distributable(wealth, weights, tradable, self._cost_rate)
-        wanted = np.multiply(weights, left[:, None], out=weights)
-        shares = (
-            wanted / fill if known is None else np.where(known, wanted / np.where(known, fill, 1.0), held)
-        )
-        after_trade = wanted if known is None else np.where(known, wanted, held * fill)
-        value = shares * mark
+        left = distributable(wealth, weights, tradable, self._cost_rate, out=change)
+        wanted, traded = np.multiply(weights, left[:, None], out=weights), change
+        after_trade = wanted
+        if known is None:
+            np.divide(wanted, fill, out=shares)
+        else:
+            np.copyto(shares, held)
+            np.divide(wanted, fill, out=shares, where=known)
+            after_trade = np.where(known, wanted, held * fill)
+        np.multiply(shares, mark, out=value)
 
         turnover = traded.sum(axis=1)
-        spent = wanted.sum(axis=1) + turnover * self._cost_rate
-        ledger.traded[rows] = turnover
-        ledger.costs[rows] = turnover * self._cost_rate
-        ledger.pnl[rows] = ((at_fill - before) + (value - after_trade)).sum(axis=1)
-        ledger.opened[rows] = ((held == 0.0) & (shares > 0.0)).sum(axis=1)
-        excess = at_fill - before * (1.0 + self._tables.overnight[day])[:, None]
+        ledger.traded[rows], ledger.costs[rows] = turnover, turnover * self._cost_rate
+        ledger.pnl[rows] = _sums(at_fill) - _sums(before) + (_sums(value) - _sums(after_trade))
+        new = held == 0.0
+        if new.any():
+            ledger.opened[rows] = np.count_nonzero(new & (shares > 0.0), axis=1)
+        if penalty is not None:
+            ledger.costs[rows] += penalty.sum(axis=1)
+        self._average_price(books, rows, held, shares, fill, work)
+
+        books.cash[rows] = np.maximum(wealth - wanted.sum(axis=1) - turnover * self._cost_rate, 0.0)
+        np.multiply(before, (1.0 + self._tables.overnight[day])[:, None], out=work)
+        excess = np.subtract(at_fill, work, out=work)
         excess += value
-        excess -= after_trade * (1.0 + self._tables.intraday[day])[:, None]
+        excess -= np.multiply(after_trade, (1.0 + self._tables.intraday[day])[:, None], out=at_fill)
         excess -= np.multiply(traded, self._cost_rate, out=traded)
         if penalty is not None:
             excess -= penalty
-            ledger.costs[rows] += penalty.sum(axis=1)
         excess /= np.maximum(books.equity[rows], SMALLEST_EQUITY)[:, None]
         ledger.contribution[rows] = excess
-
-        books.entry[rows] = average_price(books.entry[rows], held, shares, fill)
-        books.cash[rows] = np.maximum(wealth - spent, 0.0)
         books.shares[rows], books.value[rows] = shares, value
         return ledger
+
+    @staticmethod
+    def _average_price(
+        books: Portfolios,
+        rows: slice | IntArray,
+        held: FloatArray,
+        shares: FloatArray,
+        fill: FloatArray,
+        work: FloatArray,
+    ) -> None:
+        """Average price paid: selling leaves it alone, buying mixes in the fill price."""
+        bought = np.subtract(shares, held, out=work)
+        np.maximum(bought, 0.0, out=bought)
+        share_bought = np.divide(bought, shares, out=bought, where=shares > 0.0)
+        entry = books.entry[rows]
+        share_bought *= np.subtract(fill, entry, out=fill)
+        books.entry[rows] = np.add(entry, share_bought, out=share_bought)
 
     def _write_off(
         self, day: IntArray, cash: FloatArray, held: FloatArray, at_fill: FloatArray
@@ -96,20 +121,24 @@ class WeightRules:
         return cash + proceeds, np.where(gone, 0.0, held), penalty
 
 
-def softmax_with_cash(logits: npt.NDArray[np.floating], known: BoolArray | None) -> FloatArray:
+def _sums(values: FloatArray) -> FloatArray:
+    sums: FloatArray = values.sum(axis=1)
+    return sums
+
+
+def softmax_with_cash(logits: npt.NDArray[np.floating], known: BoolArray | None, out: FloatArray) -> None:
     """Weights [B, N] of the symbols; what is missing to one is cash. Logits [B, N + 1]; unknown symbols get zero."""
     power = np.clip(logits, -LOGIT_BOUND, LOGIT_BOUND).astype(np.float64)
     np.exp(power, out=power)
     if known is not None:
         power[:, :-1] *= known
-    weights: FloatArray = power[:, :-1] / power.sum(axis=1)[:, None]
-    return weights
+    np.divide(power[:, :-1], power.sum(axis=1)[:, None], out=out)
 
 
 def distributable(
-    wealth: FloatArray, weights: FloatArray, value: FloatArray, rate: float
-) -> tuple[FloatArray, FloatArray]:
-    """The root x [B] of x + rate * sum |weights x - value| = wealth, and |weights x - value| [B, N].
+    wealth: FloatArray, weights: FloatArray, value: FloatArray, rate: float, out: FloatArray
+) -> FloatArray:
+    """The root x [B] of x + rate * sum |weights x - value| = wealth; `out` receives |weights x - value| [B, N].
 
     Each row stops by itself, so that its result does not depend on the others. The first slope is kept: it differs
     from the true one by less than twice the rate, which still gains several digits per step.
@@ -117,7 +146,7 @@ def distributable(
     x = wealth.copy()
     slope = None
     for _ in range(_MOST_STEPS):
-        change = weights * x[:, None]
+        change = np.multiply(weights, x[:, None], out=out)
         change -= value
         if slope is None:
             slope = 1.0 + rate * np.copysign(weights, change).sum(axis=1)
@@ -127,14 +156,4 @@ def distributable(
         if not unsolved.any():
             break
         x -= np.where(unsolved, error / slope, 0.0)
-    return x, change
-
-
-def average_price(entry: FloatArray, held: FloatArray, shares: FloatArray, fill: FloatArray) -> FloatArray:
-    """Average price paid: selling leaves it alone, buying mixes in the fill price."""
-    fresh = shares - held
-    np.maximum(fresh, 0.0, out=fresh)
-    np.divide(fresh, shares, out=fresh, where=shares > 0.0)
-    fresh *= fill - entry
-    fresh += entry
-    return fresh
+    return x
