@@ -9,6 +9,8 @@ from torch.nn import functional as F
 
 Activation = Literal["silu", "mish"]
 Weights = Literal["trunc_normal", "orthogonal", "zero"]
+Stream = torch.Generator | None
+"""Where weights come from; None builds layers without storage, to count them."""
 Order = Literal["norm_first", "activation_first"]
 
 
@@ -16,9 +18,7 @@ def activate(x: Tensor, activation: Activation) -> Tensor:
     return F.silu(x) if activation == "silu" else F.mish(x)
 
 
-def linear(
-    inputs: int, outputs: int, stream: torch.Generator, weights: Weights = "trunc_normal"
-) -> nn.Linear:
+def linear(inputs: int, outputs: int, stream: Stream, weights: Weights = "trunc_normal") -> nn.Linear:
     """A linear layer with zero bias. trunc_normal: sd 0.02; orthogonal: gain sqrt 2; zero: starts as a constant."""
     # Built without storage first, because nn.Linear's own initialisation reads the global generator.
     layer = nn.Linear(inputs, outputs, device="meta").to_empty(device="cpu")
@@ -39,7 +39,7 @@ class DenseBlock(nn.Module):
         self,
         inputs: int,
         outputs: int,
-        stream: torch.Generator,
+        stream: Stream,
         activation: Activation = "silu",
         order: Order = "norm_first",
         weights: Weights = "trunc_normal",
@@ -62,7 +62,7 @@ def mlp(
     inputs: int,
     units: Sequence[int],
     outputs: int,
-    stream: torch.Generator,
+    stream: Stream,
     activation: Activation = "silu",
     order: Order = "norm_first",
     weights: Weights = "trunc_normal",

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from eigen2.nets.dense import Activation, activate
+from eigen2.nets.dense import Activation, Stream, activate
 
 
 class ValueEnsemble(nn.Module):
@@ -23,22 +23,20 @@ class ValueEnsemble(nn.Module):
         members: int,
         gamma: float,
         activation: Activation,
-        stream: torch.Generator,
+        stream: Stream,
     ) -> None:
         super().__init__()
         self.activation: Activation = activation
         self.scale = 1.0 / (1.0 - gamma)
         self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
-        self.gains, self.offsets = nn.ParameterList(), nn.ParameterList()
         sizes = [latent, *units]
+        device = "meta" if stream is None else "cpu"
         for inputs, outputs in zip(sizes[:-1], sizes[1:], strict=True):
-            weight = torch.empty(members, inputs, outputs)
+            weight = torch.empty(members, inputs, outputs, device=device)
             for member in weight:
                 nn.init.orthogonal_(member, gain=2**0.5, generator=stream)
             self.weights.append(nn.Parameter(weight))
             self.biases.append(nn.Parameter(torch.zeros(members, 1, outputs)))
-            self.gains.append(nn.Parameter(torch.ones(members, 1, outputs)))
-            self.offsets.append(nn.Parameter(torch.zeros(members, 1, outputs)))
         self.weights.append(nn.Parameter(torch.zeros(members, sizes[-1], 1)))
         self.biases.append(nn.Parameter(torch.zeros(members, 1, 1)))
 
@@ -47,11 +45,10 @@ class ValueEnsemble(nn.Module):
         batch = latent.shape[:-1]
         members = len(self.biases[0])
         x = latent.reshape(1, -1, latent.shape[-1]).expand(members, -1, -1)
-        for weight, bias, gain, offset in zip(
-            self.weights, self.biases, self.gains, self.offsets, strict=False
-        ):
+        # The norm has no gain and offset of its own: the next linear layer can express both, at no cost.
+        for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
             x = activate(torch.baddbmm(bias, x, weight), self.activation)
-            x = torch.addcmul(offset, F.layer_norm(x, x.shape[-1:]), gain)
+            x = F.layer_norm(x, x.shape[-1:])
         return torch.baddbmm(self.biases[-1], x, self.weights[-1]).reshape(members, *batch)
 
     def forward(self, latent: Tensor) -> Tensor:

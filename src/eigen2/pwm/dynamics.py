@@ -5,7 +5,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from eigen2.nets.dense import mlp
+from eigen2.nets.dense import Stream, mlp
 from eigen2.nets.simnorm import logits_of, project, simnorm
 from eigen2.pwm.config import FlowConfig, ModelConfig
 from eigen2.pwm.flow import draw_times, integrate, path_point
@@ -26,7 +26,7 @@ class Dynamics(Protocol):
 class MLPDynamics(nn.Module):
     """z' = SimNorm(log z + f(z, a)). f starts at zero: at first nothing is predicted to change."""
 
-    def __init__(self, config: ModelConfig, actions: int, stream: torch.Generator) -> None:
+    def __init__(self, config: ModelConfig, actions: int, stream: Stream) -> None:
         super().__init__()
         self.change = mlp(
             config.latent + actions, config.units, config.latent, stream, config.activation, last="zero"
@@ -48,7 +48,7 @@ class FlowDynamics(nn.Module):
     so the head is linear and the latent is projected back after integration.
     """
 
-    def __init__(self, config: ModelConfig, actions: int, stream: torch.Generator) -> None:
+    def __init__(self, config: ModelConfig, actions: int, stream: Stream) -> None:
         super().__init__()
         self.flow: FlowConfig = config.flow
         self.field = mlp(
@@ -75,6 +75,6 @@ class FlowDynamics(nn.Module):
         return (self.velocity(point, action, tau) - velocity).square()
 
 
-def make_dynamics(config: ModelConfig, actions: int, stream: torch.Generator) -> MLPDynamics | FlowDynamics:
+def make_dynamics(config: ModelConfig, actions: int, stream: Stream) -> MLPDynamics | FlowDynamics:
     kind = FlowDynamics if config.dynamics == "flow" else MLPDynamics
     return kind(config, actions, stream)

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from eigen2.nets.dense import Activation, mlp
+from eigen2.nets.dense import Activation, Stream, mlp
 from eigen2.pwm.config import ActorConfig
 from eigen2.pwm.flow import integrate
 
@@ -12,7 +12,7 @@ class GaussianPolicy(nn.Module):
     """a = tanh(mu(z) + sigma eps), sigma the same in every state."""
 
     def __init__(
-        self, config: ActorConfig, latent: int, actions: int, activation: Activation, stream: torch.Generator
+        self, config: ActorConfig, latent: int, actions: int, activation: Activation, stream: Stream
     ) -> None:
         super().__init__()
         self.mean = mlp(
@@ -33,7 +33,7 @@ class FlowPolicy(nn.Module):
     """a = tanh(a_1), a_1 carried from a_0 = sigma eps by the velocity u(z, a_tau, tau) with Heun, two substeps."""
 
     def __init__(
-        self, config: ActorConfig, latent: int, actions: int, activation: Activation, stream: torch.Generator
+        self, config: ActorConfig, latent: int, actions: int, activation: Activation, stream: Stream
     ) -> None:
         super().__init__()
         self.field = mlp(
@@ -61,7 +61,7 @@ Policy = GaussianPolicy | FlowPolicy
 
 
 def make_policy(
-    config: ActorConfig, latent: int, actions: int, activation: Activation, stream: torch.Generator
+    config: ActorConfig, latent: int, actions: int, activation: Activation, stream: Stream
 ) -> Policy:
     kind = FlowPolicy if config.policy == "flow" else GaussianPolicy
     return kind(config, latent, actions, activation, stream)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from eigen2.nets.dense import linear, mlp
+from eigen2.nets.dense import Stream, linear, mlp
 from eigen2.nets.simnorm import simnorm
 from eigen2.nets.two_hot import RewardCode, ScalarCode, TwoHotCode
 from eigen2.pwm.config import ModelConfig
@@ -27,7 +27,7 @@ class ModelLoss:
 class WorldModel(nn.Module):
     """Observations come normalised, rewards scaled; L latent, A actions, O observation size."""
 
-    def __init__(self, config: ModelConfig, observations: int, actions: int, stream: torch.Generator) -> None:
+    def __init__(self, config: ModelConfig, observations: int, actions: int, stream: Stream) -> None:
         super().__init__()
         self.config = config
         activation = config.activation
