@@ -5,7 +5,7 @@ One portfolio; prices are looked up in the market itself.
 """
 
 from dataclasses import dataclass, field
-from math import exp, isfinite, log
+from math import ceil, exp, isfinite, log
 
 import numpy as np
 import numpy.typing as npt
@@ -134,7 +134,7 @@ class PlainTrading:
     ) -> None:
         original = self.config.actions == "original"
         ranking = sorted(range(len(coefficients)), key=lambda symbol: -coefficients[symbol])
-        slots = int(1 / self.config.position_fraction + 1e-9)
+        slots = ceil(1 / self.config.position_fraction - 1e-9)
         if original:
             wanted = [symbol for symbol in ranking[:1] if coefficients[symbol] >= self.config.threshold]
         else:

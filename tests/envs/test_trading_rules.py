@@ -190,6 +190,16 @@ def test_cash_is_finite_and_when_all_slots_are_taken_nothing_is_opened(make_core
     np.testing.assert_allclose(core.shares[0, :2] * 100, 0.5 / 1.01)
 
 
+@pytest.mark.parametrize(
+    ("fraction", "size"), [(1.0, 1.0), (0.5, 0.5), (0.4, 1 / 3), (0.1, 0.1), (0.07, 1 / 15)]
+)
+def test_a_first_position_takes_at_most_its_fraction_of_equity(make_core, fraction, size):
+    core = make_core([[100] * 5], position_fraction=fraction)
+    core.reset(0)
+    core.step(order(core, 1.0))
+    assert core.cash[0] == pytest.approx(1.0 - size)
+
+
 def test_in_settlement_only_exits_happen(make_core):
     core = make_core([[100] * 6, [50] * 6], trading_days=2, settlement_days=3)
     core.reset(0)

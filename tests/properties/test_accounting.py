@@ -81,7 +81,9 @@ def test_the_books_balance_after_every_step(seed, kind, rule, fee_bp, slippage_b
         assert (books.shares >= 0.0).all()
         assert (books.costs >= 0.0).all()
         alive = (before > 1e-9) & (books.equity > 1e-9)
-        np.testing.assert_allclose(step.reward[alive], np.log(books.equity[alive] / before[alive]), atol=1e-12)
+        np.testing.assert_allclose(
+            step.reward[alive], np.log(books.equity[alive] / before[alive]), atol=1e-12
+        )
         assert all(np.isfinite(values).all() for values in vars(step.observation).values())
         assert np.isfinite(step.contribution).all()
     assert step.terminated.all()
@@ -124,7 +126,7 @@ def test_changing_every_price_after_a_day_changes_nothing_up_to_it(seed, kind, r
 
 
 @given(seeds, market_kinds, rules)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_a_batch_of_portfolios_equals_each_of_them_alone(seed, kind, rule):
     batch = make_core(seed, kind, rule, batch=5)
     starts, lengths = np.array([0, 1, 5, 5, 9]), np.array([20, 3, 7, 20, 11])

@@ -30,7 +30,7 @@ class TradingConfig(MarketConfig):
     target_high: float = Field(0.50, gt=0.0)
     """Highest sale target."""
     position_fraction: float = Field(0.10, gt=0.0, le=1.0)
-    """Share of equity a new position takes: there are floor(1 / this) slots, and each new position takes an equal
+    """Share of equity a new position takes: there are ceil(1 / this) slots, and each new position takes an equal
     share of the cash that is free for the empty ones (orders and original)."""
     fee_bp: float = Field(10.0, ge=0.0)
     """Fee per side in basis points of the quoted value traded."""

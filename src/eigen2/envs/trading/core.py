@@ -123,7 +123,9 @@ class TradingCore:
         return self.observe()
 
     def observe(self) -> Observation:
-        return observe(self._books, self.config.max_holding_days, dense=self.config.actions == "weights")
+        return observe(
+            self._books, self.config.max_holding_days, weights_only=self.config.actions == "weights"
+        )
 
     def step(self, action: npt.ArrayLike) -> Step:
         checked = self._checked(action)

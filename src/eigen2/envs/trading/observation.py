@@ -10,6 +10,8 @@ from eigen2.envs.trading.portfolios import SMALLEST_EQUITY, START_EQUITY, Portfo
 POSITION_FEATURES = ("weight", "log_gain", "age", "log_to_target")
 ACCOUNT_FEATURES = ("cash", "exposure", "log_equity", "time_left", "settlement")
 
+_SMALLEST_NORMAL = float(np.finfo(np.float16).smallest_normal)
+
 
 @dataclass(frozen=True)
 class Observation:
@@ -19,16 +21,17 @@ class Observation:
     """[B] the last day whose close is known."""
     positions: npt.NDArray[np.float16]
     """[B, N, 4] weight of equity, unrealised log gain, days held / max_holding_days, log distance to the target;
-    zero where nothing is held. With `weights` there is neither age nor target: both stay zero."""
+    zero where nothing is held. Under `weights` every day rebalances everything, so a position has neither entry, age
+    nor target: only the weight is filled in."""
     account: npt.NDArray[np.float32]
     """[B, 5] cash fraction, exposure, log equity since the start, share of the episode left, 1 in settlement."""
 
 
-def observe(books: Portfolios, max_holding_days: int, dense: bool) -> Observation:
-    """The observation after the close of `books.day`; `dense` when most symbols are held (weights)."""
+def observe(books: Portfolios, max_holding_days: int, weights_only: bool) -> Observation:
+    """The observation after the close of `books.day`."""
     equity = np.maximum(books.equity, SMALLEST_EQUITY)
     positions = (
-        _dense_positions(books, equity) if dense else _sparse_positions(books, equity, max_holding_days)
+        _weights_only(books, equity) if weights_only else _open_positions(books, equity, max_holding_days)
     )
     account = np.empty((len(equity), len(ACCOUNT_FEATURES)), np.float32)
     account[:, 0] = books.cash / equity
@@ -39,7 +42,7 @@ def observe(books: Portfolios, max_holding_days: int, dense: bool) -> Observatio
     return Observation(books.day.astype(np.int32), positions, account)
 
 
-def _sparse_positions(
+def _open_positions(
     books: Portfolios, equity: npt.NDArray[np.float64], max_holding_days: int
 ) -> npt.NDArray[np.float16]:
     batch, symbols = books.shares.shape
@@ -57,19 +60,15 @@ def _sparse_positions(
     return positions.reshape(batch, symbols, len(POSITION_FEATURES))
 
 
-def _dense_positions(books: Portfolios, equity: npt.NDArray[np.float64]) -> npt.NDArray[np.float16]:
+def _weights_only(books: Portfolios, equity: npt.NDArray[np.float64]) -> npt.NDArray[np.float16]:
     positions = np.zeros((*books.shares.shape, len(POSITION_FEATURES)), np.float16)
-    seen = np.empty(books.shares.shape, np.float32)
-    np.divide(books.value, equity[:, None], out=seen, casting="same_kind")
-    positions[:, :, 0] = _without_subnormals(seen)
-    paid = books.shares * books.entry
-    seen.fill(1.0)
-    np.divide(books.value, paid, out=seen, where=paid > 0.0, casting="same_kind")
-    positions[:, :, 1] = _without_subnormals(np.log(seen, out=seen))
+    weight = np.empty(books.shares.shape, np.float32)
+    np.divide(books.value, equity[:, None], out=weight, casting="same_kind")
+    positions[:, :, 0] = _without_subnormals(weight)
     return positions
 
 
 def _without_subnormals(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     """Zero instead of values too small for a normal float16: they mean nothing, and converting them takes ages."""
-    values *= np.abs(values) >= np.finfo(np.float16).smallest_normal
+    values *= np.abs(values) >= _SMALLEST_NORMAL
     return values

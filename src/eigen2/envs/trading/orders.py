@@ -4,13 +4,14 @@ A day, in this order: holdings the agent no longer wants are sold and delisted o
 price; new positions are opened at the fill price; positions whose target the day's high reaches are sold at the
 target, or at the fill price when it gaps over; positions held long enough are sold at the close.
 
-**Size.** A portfolio has `floor(1 / position_fraction)` slots. A new position takes an equal share of the free
-cash, `cash / free slots`, costs included: exactly `position_fraction` of equity when prices have not moved. Money
+**Size.** A portfolio has `ceil(1 / position_fraction)` slots. A new position takes an equal share of the free
+cash, `cash / free slots`, costs included: at most `position_fraction` of equity when prices have not moved. Money
 decides only sizes, never which positions exist, and every size grows with cash alone; so higher costs
 can never lead to a higher equity, and cash is never negative.
 """
 
 from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 import numpy.typing as npt
@@ -66,7 +67,7 @@ class OrderRules:
         self._batch, self._symbols = batch, tables.symbols
         self._rows = np.arange(batch)
         self._complete_day = tables.complete
-        self._slots = int(1.0 / config.position_fraction + 1e-9)
+        self._slots = ceil(1.0 / config.position_fraction - 1e-9)
         self._max_new = 1 if self._original else config.max_new_positions
         self._threshold = config.threshold
         self._target_low, self._target_high = (

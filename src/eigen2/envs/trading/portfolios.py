@@ -39,7 +39,7 @@ class Portfolios:
     value: FloatArray
     """[B, N] shares at the last mark."""
     entry: FloatArray
-    """[B, N] quoted price of the entry (weights: average price paid); valid where shares > 0."""
+    """[B, N] quoted price of the entry; this and the next three are for orders and original."""
     target: FloatArray
     """[B, N] price at which a position is sold."""
     entry_day: IntArray

@@ -69,13 +69,14 @@ def price_tables(market: MarketData) -> PriceTables:
             np.maximum(high, day_high, out=high, where=at_open & _is_price(day_high))
 
     overnight, intraday = _equal_weight_returns(fill, mark, known)
+    # Picking columns leaves arrays column by column in memory; a step reads rows.
     return PriceTables(
-        fill=fill,
-        high=high,
-        mark=mark,
-        known=known,
+        fill=np.ascontiguousarray(fill),
+        high=np.ascontiguousarray(high),
+        mark=np.ascontiguousarray(mark),
+        known=np.ascontiguousarray(known),
         complete=np.asarray(known.all(axis=1)),
-        delisted=seen & (day - last_known >= DELISTED_AFTER_DAYS),
+        delisted=np.ascontiguousarray(seen & (day - last_known >= DELISTED_AFTER_DAYS)),
         overnight=overnight,
         intraday=intraday,
     )

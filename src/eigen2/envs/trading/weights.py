@@ -77,7 +77,6 @@ class WeightRules:
             ledger.opened[rows] = np.count_nonzero(new & (shares > 0.0), axis=1)
         if penalty is not None:
             ledger.costs[rows] += penalty.sum(axis=1)
-        self._average_price(books, rows, held, shares, fill, work)
 
         books.cash[rows] = np.maximum(wealth - wanted.sum(axis=1) - turnover * self._cost_rate, 0.0)
         np.multiply(before, (1.0 + self._tables.overnight[day])[:, None], out=work)
@@ -91,23 +90,6 @@ class WeightRules:
         ledger.contribution[rows] = excess
         books.shares[rows], books.value[rows] = shares, value
         return ledger
-
-    @staticmethod
-    def _average_price(
-        books: Portfolios,
-        rows: slice | IntArray,
-        held: FloatArray,
-        shares: FloatArray,
-        fill: FloatArray,
-        work: FloatArray,
-    ) -> None:
-        """Average price paid: selling leaves it alone, buying mixes in the fill price."""
-        bought = np.subtract(shares, held, out=work)
-        np.maximum(bought, 0.0, out=bought)
-        share_bought = np.divide(bought, shares, out=bought, where=shares > 0.0)
-        entry = books.entry[rows]
-        share_bought *= np.subtract(fill, entry, out=fill)
-        books.entry[rows] = np.add(entry, share_bought, out=share_bought)
 
     def _write_off(
         self, day: IntArray, cash: FloatArray, held: FloatArray, at_fill: FloatArray
