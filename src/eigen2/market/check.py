@@ -166,9 +166,9 @@ class _Inspection:
     def _jumps(self) -> list[Finding]:
         close = self.prices.close
         with np.errstate(divide="ignore", invalid="ignore"):
-            change = np.abs(np.log(close[1:] / close[:-1]))
+            change = close[1:] / close[:-1]
         bad = np.zeros_like(self.prices.mask)
-        bad[1:] = np.isfinite(change) & (change > np.log(JUMP))
+        bad[1:] = (change > JUMP) | (change < 1 / JUMP)
         return self._report(
             bad,
             f"close jumps by more than a factor of {JUMP:g} to {{close}}",
