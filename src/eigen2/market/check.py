@@ -168,7 +168,7 @@ class _Inspection:
         with np.errstate(divide="ignore", invalid="ignore"):
             change = close[1:] / close[:-1]
         bad = np.zeros_like(self.prices.mask)
-        bad[1:] = (change > JUMP) | (change < 1 / JUMP)
+        bad[1:] = (change > JUMP) | ((change > 0) & (change < 1 / JUMP))
         return self._report(
             bad,
             f"close jumps by more than a factor of {JUMP:g} to {{close}}",
