@@ -89,7 +89,7 @@ class Collector:
         self.observations.load_state_dict(state["observations"])
         self.rewards.load_state_dict(state["rewards"])
         self.steps = int(state["steps"])
-        self._returns = np.array(state["returns"], dtype=np.float64)
+        self._returns = np.asarray(state["returns"]).astype(np.float64)
         self._recent = [float(value) for value in np.asarray(state["recent"])]
 
     def _count(self, reward: NDArray[np.float32], ended: NDArray[np.bool_]) -> None:

@@ -44,5 +44,5 @@ class Normaliser:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.count = float(state["count"])
-        self.mean = np.array(state["mean"], dtype=np.float64)
-        self.square = np.array(state["square"], dtype=np.float64)
+        self.mean = np.asarray(state["mean"]).astype(np.float64)
+        self.square = np.asarray(state["square"]).astype(np.float64)

@@ -21,6 +21,7 @@ from eigen2.pwm.config import PWMConfig
 from eigen2.pwm.critic import td_lambda
 from eigen2.pwm.imagination import Rollout, imagine, returns
 from eigen2.pwm.optimiser import Optimiser
+from eigen2.pwm.sequences import SequenceBatch, draw_sequences
 from eigen2.replay.buffer import Replay
 
 Metrics = dict[str, float]
@@ -81,19 +82,12 @@ class PWMTrainer:
 
     def train_model(self) -> Metrics:
         config = self.config
+        starts = seeds.generator(self.seed, "sequences", self.iteration)
         times = seeds.torch_generator(self.seed, "flow time", self.iteration)
         updates = config.model.updates + (config.model.bootstrap_updates if self.iteration == 0 else 0)
-        scale = 1.0 / float(self.collector.rewards.deviation[0])
         for _ in range(updates):
-            batch = self.replay.sample_sequences(config.model.batch, config.horizon)
-            loss = self.agent.model.loss(
-                self._normalise(batch.observation["obs"]),
-                batch.step["action"].to(self.device),
-                batch.step["reward"].to(self.device) * scale,
-                batch.step["terminated"].to(self.device, torch.float32),
-                config.gamma,
-                times,
-            )
+            batch = draw_sequences(self.replay, config.model.batch, config.horizon, starts)
+            loss = self.agent.model.loss(self._prepared(batch), config.gamma, times)
             norm = self.optimisers["model"].step(loss.total, self._share)
         return {
             "model_loss": loss.total.item(),
@@ -160,6 +154,17 @@ class PWMTrainer:
 
     def _normalise(self, observation: Tensor) -> Tensor:
         return self.agent.normalise(observation, self.collector.observations)
+
+    def _prepared(self, batch: SequenceBatch) -> SequenceBatch:
+        """On the device, observations normalised, rewards over their running deviation."""
+        scale = 1.0 / float(self.collector.rewards.deviation[0])
+        return SequenceBatch(
+            self._normalise(batch.observation),
+            batch.action.to(self.device),
+            batch.reward.to(self.device) * scale,
+            batch.terminated.to(self.device),
+            batch.valid.to(self.device),
+        )
 
     def _improve_actor(self, rollout: Rollout) -> Metrics:
         values = returns(rollout, self.agent.target_critic)

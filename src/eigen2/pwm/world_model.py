@@ -11,6 +11,7 @@ from eigen2.nets.simnorm import simnorm
 from eigen2.nets.two_hot import RewardCode, ScalarCode, TwoHotCode
 from eigen2.pwm.config import ModelConfig
 from eigen2.pwm.dynamics import make_dynamics
+from eigen2.pwm.sequences import SequenceBatch
 
 
 @dataclass(frozen=True)
@@ -61,20 +62,13 @@ class WorldModel(nn.Module):
         logit: Tensor = self.termination_head(latent).squeeze(-1)
         return torch.sigmoid(-logit)
 
-    def loss(
-        self,
-        observation: Tensor,
-        action: Tensor,
-        reward: Tensor,
-        terminated: Tensor,
-        gamma: float,
-        stream: torch.Generator,
-    ) -> ModelLoss:
-        """Rolls the dynamics from the first observation and compares with what happened; step t weighs gamma^t.
+    def loss(self, batch: SequenceBatch, gamma: float, stream: torch.Generator) -> ModelLoss:
+        """Rolls the dynamics from the first observation and compares with what happened.
 
-        observation [H + 1, batch, O], action [H, batch, A], reward [H, batch], terminated [H, batch] in {0., 1.}
+        Step t weighs gamma^t; observations and rewards of the batch are normalised.
         """
-        config, horizon = self.config, len(action)
+        config, action, observation = self.config, batch.action, batch.observation
+        horizon, count = batch.valid.shape
         with torch.no_grad():
             target = self.encode(observation[1:])
         latent = [self.encode(observation[0])]
@@ -82,19 +76,20 @@ class WorldModel(nn.Module):
             latent.append(self.step(latent[-1], action[t]))
         rolled = torch.stack(latent)
         before, after = rolled[:-1], rolled[1:]
-        weight = gamma ** torch.arange(horizon, dtype=action.dtype, device=action.device)
+        powers = gamma ** torch.arange(horizon, dtype=action.dtype, device=action.device)
+        weight = (batch.valid * powers[:, None]).flatten() / (horizon * count)
 
         def mean(error: Tensor) -> Tensor:
-            """[H, batch, ...] -> weighted mean"""
-            return (weight @ error.flatten(1)).mean() / horizon
+            """[H, batch] or [H, batch, n] -> weighted mean"""
+            return weight @ error.reshape(horizon * count, -1).mean(-1)
 
         outputs = self.reward_head(torch.cat([before, action], -1))
         ends = self.termination_head(after).squeeze(-1)
         latent_loss = mean(self.dynamics.error(before, action, after, target, stream))
-        reward_loss = mean(self.code.loss(outputs, reward))
-        termination = mean(F.binary_cross_entropy_with_logits(ends, terminated, reduction="none"))
-        first, later = self.decoder(rolled[:1]) - observation[:1], self.decoder(after) - observation[1:]
-        reconstruction = mean(later.square()) + first.square().mean() / horizon
+        reward_loss = mean(self.code.loss(outputs, batch.reward))
+        termination = mean(F.binary_cross_entropy_with_logits(ends, batch.terminated, reduction="none"))
+        first = (self.decoder(rolled[0]) - observation[0]).square().mean() / horizon
+        reconstruction = first + mean((self.decoder(after) - observation[1:]).square())
         total = (
             config.latent_weight * latent_loss
             + config.reward_weight * reward_loss

@@ -109,11 +109,11 @@ class ControlBatch:
                 f"{self._batch.state.shape}; resume with the config the run was started with"
             )
         self._batch.state[:] = physics
-        self._last_action = np.array(state["last_action"], dtype=np.float64)
-        self._steps = np.array(state["steps"], dtype=np.int64)
+        self._last_action = np.asarray(state["last_action"]).astype(np.float64)
+        self._steps = np.asarray(state["steps"]).astype(np.int64)
         self._resets = int(state["resets"])
         self.faults = int(state["faults"])
-        self.observation = np.array(state["observation"], dtype=np.float32)
+        self.observation = np.asarray(state["observation"]).astype(np.float32)
 
     def _start(self, which: NDArray[np.int64]) -> None:
         from mujoco import mjtStage  # type: ignore[import-untyped]

@@ -1,0 +1,55 @@
+import numpy as np
+
+from eigen2 import seeds
+from eigen2.envs.control.catalogue import make_task
+from eigen2.envs.control.simulation import ControlBatch
+from eigen2.pwm.collector import Collector, schema_of
+from eigen2.pwm.sequences import draw_sequences
+from eigen2.replay.buffer import Replay
+
+
+def experience(steps=60):
+    task = make_task("dflex_hopper")
+    stream = np.random.default_rng(0)
+    collector = Collector(ControlBatch(task, 4, seed=2), Replay(schema_of(task), 10_000, seed=2))
+    collector.run(lambda observation, fresh: stream.uniform(-1, 1, (4, 3)).astype(np.float32), steps)
+    return collector.replay
+
+
+def test_sequences_follow_one_episode_and_mark_what_lies_behind_its_end():
+    replay = experience()
+    batch = draw_sequences(replay, 500, 8, seeds.generator(0, "test"))
+    everything = replay.transitions(np.arange(len(replay))).clone()
+    following = {
+        row.numpy().tobytes(): after
+        for row, after in zip(everything.observation["obs"], everything.next_observation["obs"], strict=True)
+    }
+    valid = batch.valid.numpy().astype(bool)
+    assert valid[0].all()
+    assert (~valid).any()
+    for t, n in np.argwhere(valid):
+        assert (following[batch.observation[t, n].numpy().tobytes()] == batch.observation[t + 1, n]).all()
+    for n in np.flatnonzero(~valid[-1]):
+        last = valid[:, n].sum() - 1
+        newest = batch.observation[last + 1, n].numpy().tobytes() not in following
+        assert batch.terminated[last, n] == 1 or newest
+        assert not valid[last + 1 :, n].any()
+
+
+def test_falls_are_seen_at_every_depth_as_often_as_they_happen():
+    replay = experience(120)
+    batch = draw_sequences(replay, 20_000, 8, seeds.generator(0, "test"))
+    share = replay.transitions(np.arange(len(replay))).step["terminated"].float().mean().item()
+    seen = ((batch.terminated * batch.valid).sum(1) / batch.valid.sum(1)).numpy()
+    np.testing.assert_allclose(seen, share, rtol=0.35)
+    assert share > 0.01
+
+
+def test_drawn_batches_are_not_overwritten_by_the_next_draw():
+    replay = experience()
+    stream = seeds.generator(0, "test")
+    first = draw_sequences(replay, 50, 4, stream)
+    kept = [tensor.clone() for tensor in vars(first).values()]
+    draw_sequences(replay, 50, 4, stream)
+    for before, after in zip(kept, vars(first).values(), strict=True):
+        assert (before == after).all()
