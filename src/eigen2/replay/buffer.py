@@ -6,7 +6,7 @@ live; older ones leave in order. Not thread-safe, except that a `Snapshot` may b
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,9 @@ from eigen2.replay.segments import frozen
 from eigen2.replay.snapshot import FORMAT, Loader, Read, Snapshot, generator_state, set_generator_state
 from eigen2.replay.sum_tree import SumTree
 from eigen2.replay.windows import WindowStore
+
+if TYPE_CHECKING:
+    from torchrl.data import TensorDictReplayBuffer  # type: ignore[import-untyped]
 
 
 class Replay:
@@ -182,6 +185,13 @@ class Replay:
         for kind, state in manifest["random"].items():
             set_generator_state(replay.sampler.streams[kind], state)
         return replay
+
+    def to_torchrl(self, batch_size: int, **options: Any) -> "TensorDictReplayBuffer":
+        """A TorchRL buffer that samples this store; needs the package torchrl."""
+        # Imported here: TorchRL is optional and slow to import.
+        from eigen2.replay.torchrl import torchrl_buffer
+
+        return torchrl_buffer(self, batch_size, **options)
 
     @property
     def ram_bytes(self) -> int:

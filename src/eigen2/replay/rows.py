@@ -3,6 +3,7 @@
 A row's number is its place in the order of first appearance. A hash only proposes; equality of the bytes decides.
 """
 
+import ctypes
 import zlib
 from typing import Any
 
@@ -17,6 +18,17 @@ INDEX_BYTES = 120
 """What finding one row by its content costs."""
 Words = npt.NDArray[Any]
 """Rows ``[rows, words]``, in the widest integers that divide a row."""
+
+
+# NumPy compares into a temporary array; for megabytes of rows per window the C library is twice as fast.
+_memcmp = ctypes.CDLL(None).memcmp
+_memcmp.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
+_memcmp.restype = ctypes.c_int
+
+
+def _same_bytes(one: Words, other: Words) -> bool:
+    """Whether two contiguous arrays of the same shape and type are equal, byte for byte."""
+    return bool(_memcmp(one.ctypes.data, other.ctypes.data, one.nbytes) == 0)
 
 
 def word_type(row_bytes: int) -> np.dtype[Any]:
@@ -59,7 +71,7 @@ class RowTable:
 
     def equal(self, rows: Words, numbers: npt.NDArray[np.int64]) -> bool:
         """Whether ``rows [n, words]`` are, byte for byte, the rows `numbers`."""
-        return all(np.array_equal(rows[start:stop], held) for start, stop, held in self.runs(numbers))
+        return all(_same_bytes(rows[start:stop], held) for start, stop, held in self.runs(numbers))
 
     def add(self, rows: Words) -> npt.NDArray[np.int64]:
         """Numbers of ``rows [n, words]``, keeping those that are new."""
@@ -79,7 +91,7 @@ class RowTable:
         for number in self._by_hash.get(code, ()):
             block, offset = divmod(number, self.block_rows)
             held = self._blocks[block][offset : min(self.block_rows, self.count - block * self.block_rows)]
-            if np.array_equal(held[0], rows[0]):
+            if _same_bytes(held[0], rows[0]):
                 length = min(len(held), len(rows))
                 same = (held[:length] == rows[:length]).all(axis=1)
                 return number, length if same.all() else int(np.argmin(same))

@@ -18,6 +18,7 @@ from eigen2.replay.batch import Batch, Sequences
 from eigen2.replay.links import Links, Numbers
 from eigen2.replay.ring import RecordRing
 from eigen2.replay.schema import STREAM, Layout, Schema
+from eigen2.replay.slabs import Slabs
 from eigen2.replay.sum_tree import SumTree
 from eigen2.replay.windows import WindowStore
 
@@ -25,7 +26,7 @@ KINDS = ("uniform", "n_step", "prioritised", "sequences")
 
 
 class Output:
-    """Reused memory for `rows` records, with their typed views and, for large fields, full windows."""
+    """Reused memory for `rows` records, with their typed views."""
 
     def __init__(self, schema: Schema, layout: Layout, shape: tuple[int, ...]) -> None:
         self.rows = int(np.prod(shape))
@@ -38,7 +39,8 @@ class Output:
         self._observation = [f.name for f in schema.observation]
         self._step = [f.name for f in schema.step if f.name != STREAM]
         self.discount = np.empty(shape[:1], np.float32)
-        self.cached: Any = None
+        self.cached: tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Tensor]] | None = None
+        self.slabs: dict[tuple[str, int], Slabs] = {}
 
     def observation(self, at: Any) -> dict[str, Tensor]:
         return {name: self._tensors[name][at] for name in self._observation}
@@ -82,7 +84,10 @@ class Sampler:
         slots = np.concatenate([self._links.slots[entries, 0], self._links.slots[entries[-1:], 1]])
         out = self._output((horizon + 1, n))
         self._fill(out, slots)
-        return Sequences(out.observation(slice(None)), out.step(slice(0, horizon)), path)
+        observation = out.observation(slice(None))
+        for name in self._windows:
+            observation[name] = self._fill_windows(out, name, out.arrays[name].T, 1).transpose(0, 1)
+        return Sequences(observation, out.step(slice(0, horizon)), path)
 
     def gather(self, numbers: Numbers, n_step: int = 1, gamma: float = 1.0) -> Batch:
         """The batch of given live transitions ``[n]``."""
@@ -96,8 +101,11 @@ class Sampler:
         if out.cached is None:
             first, second = (slice(None), 0), (slice(None), 1)
             out.cached = (out.observation(first), out.observation(second), out.step(first))
-        observation, following, step = out.cached
-        return Batch(dict(observation), dict(following), dict(step), torch.from_numpy(out.discount), numbers)
+        observation, following, step = map(dict, out.cached)
+        for name in self._windows:
+            windows = self._fill_windows(out, name, out.arrays[name], n_step)
+            observation[name], following[name] = windows[:, 0], windows[:, 1]
+        return Batch(observation, following, step, torch.from_numpy(out.discount), numbers)
 
     def _fill_n_step(
         self, out: Output, slots: npt.NDArray[np.int32], numbers: Numbers, n_step: int, gamma: float
@@ -142,18 +150,19 @@ class Sampler:
     def _fill(self, out: Output, slots: npt.NDArray[np.integer[Any]]) -> None:
         flat = slots.reshape(-1).astype(np.intp)
         np.take(self._ring.words, flat, axis=0, out=out.words, mode="clip")
-        for name, store in self._windows.items():
-            store.read(out.arrays[name], out.windows[name])
+
+    def _fill_windows(self, out: Output, name: str, references: npt.NDArray[np.int64], slide: int) -> Tensor:
+        """Windows ``[paths, steps, *shape]`` of ``references [paths, steps]``."""
+        slabs = out.slabs.get((name, slide))
+        if slabs is None:
+            slabs = out.slabs[name, slide] = Slabs(self._windows[name], slide)
+        return torch.from_numpy(slabs.fill(references))
 
     def _output(self, shape: tuple[int, ...]) -> Output:
         out = self._outputs.get(shape)
         if out is None:
             out = self._outputs[shape] = Output(self._schema, self._ring.layout, shape)
         return out
-
-    @property
-    def used_bytes(self) -> int:
-        return sum(o.words.nbytes + sum(w.nbytes for w in o.windows.values()) for o in self._outputs.values())
 
     def _require(self, transitions: int) -> None:
         if len(self._links) < transitions:

@@ -94,16 +94,35 @@ class WindowStore:
         self.tape.touch(references[references >= 0], record)
         self.chunks.touch(~references[references < 0], record)
 
-    def read(self, references: npt.NDArray[np.int64], out: npt.NDArray[Any]) -> None:
-        """Write the windows named by ``references [...]`` into ``out [..., *shape]``."""
-        targets = out.reshape(-1, *self.field.shape)
-        for reference, target in zip(references.reshape(-1).tolist(), targets, strict=True):
-            if reference < 0:
-                self.chunks.read(~reference, target.reshape(-1).view(np.uint8).reshape(self.chunks.shape))
-                continue
-            rows = target.reshape(len(target), -1).view(word_type(self.row_bytes))
-            for start, stop, held in self.rows.runs(self.tape.numbers(reference)):
-                rows[start:stop] = held
+    def read(self, reference: int, out: npt.NDArray[Any]) -> None:
+        """Write one window into ``out [*shape]``."""
+        if reference < 0:
+            self.chunks.read(~reference, out.reshape(-1).view(np.uint8).reshape(self.chunks.shape))
+        else:
+            self.read_rows(self.tape.numbers(reference), out)
+
+    def read_rows(self, numbers: npt.NDArray[np.int64], out: npt.NDArray[Any]) -> None:
+        """Write the rows `numbers` into ``out [rows, ...]``."""
+        rows = out.reshape(len(out), -1).view(word_type(self.row_bytes))
+        for start, stop, held in self.rows.runs(numbers):
+            rows[start:stop] = held
+
+    def sliding_rows(self, references: npt.NDArray[np.int64], slide: int) -> npt.NDArray[np.int64] | None:
+        """Row numbers ``[paths, rows]`` that cover ``references [paths, steps]``; None unless all slide by `slide`."""
+        paths, steps = references.shape
+        length = self.field.shape[0]
+        if slide >= length or (references < 0).any():
+            return None
+        found = np.empty((paths, length + slide * (steps - 1)), np.int64)
+        for path, windows in zip(found, references.tolist(), strict=True):
+            path[:length] = self.tape.numbers(windows[0])
+            for step, window in enumerate(windows[1:], 1):
+                numbers = self.tape.numbers(window)
+                at = slide * step
+                if not np.array_equal(path[at : at + length - slide], numbers[:-slide]):
+                    return None
+                path[at + length - slide : at + length] = numbers[-slide:]
+        return found
 
     def parts(self) -> dict[str, list[Segment]]:
         """Segments by kind, named after the field."""
