@@ -1,0 +1,68 @@
+"""Core-seconds of one PWM iteration on Ant, by phase, single-threaded.
+
+    ./run bench pwm_iteration [--preset pwm_5M] [--iterations 3]
+
+The original's shape: 128 environments, horizon 16, batch 256, 8 model + 1 actor + 32 critic updates. The first,
+warm-up iteration is not counted; model bootstrapping is switched off.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from importlib import resources
+
+import torch
+import yaml
+
+from eigen2.envs.control.catalogue import make_task
+from eigen2.pwm.config import PWMConfig
+from eigen2.pwm.trainer import PWMTrainer
+
+TARGET = 3.5
+PLAIN = 6.4
+
+
+def make_trainer(preset: str) -> PWMTrainer:
+    values = yaml.safe_load(resources.files("eigen2.conf").joinpath("alg", f"{preset}.yaml").read_text())
+    values["model"]["bootstrap_updates"] = 0
+    return PWMTrainer(PWMConfig.model_validate(values), make_task("dflex_ant"), seed=0, capacity=100_000)
+
+
+def core_seconds(work: Callable[[], object]) -> float:
+    before = time.process_time()
+    work()
+    return time.process_time() - before
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--preset", default="pwm_5M")
+    parser.add_argument("--iterations", type=int, default=3)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    trainer = make_trainer(arguments.preset)
+    trainer.step()
+    phases: dict[str, list[float]] = {"collect": [], "model": [], "policy": []}
+    for _ in range(arguments.iterations):
+        phases["collect"].append(core_seconds(trainer.collect))
+        phases["model"].append(core_seconds(trainer.train_model))
+        phases["policy"].append(core_seconds(trainer.train_policy))
+        trainer.iteration += 1
+    # The least of several repeats: on a shared machine everything else only adds to it.
+    least = {name: min(values) for name, values in phases.items()}
+    total = sum(least.values())
+    print(f"{arguments.preset} on dflex_ant, core-seconds per iteration")
+    for name, seconds in least.items():
+        print(f"  {name:8s} {seconds:7.3f}")
+    print(f"  {'total':8s} {total:7.3f}   target {TARGET}, a plain implementation {PLAIN}")
+    facts = {f"{name}_core_seconds": round(seconds, 4) for name, seconds in least.items()}
+    print(
+        json.dumps(
+            {"preset": arguments.preset, **facts, "total_core_seconds": round(total, 4), "target": TARGET}
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()
