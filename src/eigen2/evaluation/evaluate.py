@@ -220,4 +220,4 @@ def _caveats(split: str, looks: HoldoutLooks | None) -> tuple[str, ...]:
 
 
 def _edge(edge: Edge) -> dict[str, Any]:
-    return {"annual": edge.annual, "ci": pair(edge.ci), "ci_99": pair(edge.ci_99), "sharpe": edge.sharpe}
+    return {"annual": edge.annual, "ci": pair(edge.ci), "ci_98": pair(edge.ci_98), "sharpe": edge.sharpe}

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 DAYS_PER_YEAR = 252
 DRAWS = 4000
-"""Bootstrap resamples of a verdict: the lower end of a 99 % interval then rests on 20 draws."""
+"""Bootstrap resamples of a verdict: the lower end of a 98 % interval then rests on 40 draws."""
 SHARPE_DRAWS = 1000
 """Resamples of the 95 % interval shown beside a Sharpe ratio."""
 CHUNK = 250
