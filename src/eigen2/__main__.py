@@ -1,0 +1,3 @@
+from eigen2.cli import main
+
+main()

@@ -1,0 +1,287 @@
+"""ERL: one step is one generation.
+
+    evaluate   all agents play the same freshly drawn episodes; their transitions go to the shared replay
+    train      the learners improve by gradient from that replay
+    validate   all agents play the same fixed episodes; the best ever is the champion
+    evolve     elites stay, learners carry on with their trained actors, the rest is bred anew
+
+Learners sit in the first slots. An untrained copy of a good learner survives as an elite, and a learner that falls
+behind takes over the middle of the population, so gradient and evolution compete and feed each other.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from eigen2 import seeds
+from eigen2.erl.champions import HallOfFame
+from eigen2.erl.config import ERLConfig
+from eigen2.erl.ddpg import Learners
+from eigen2.erl.direct import DirectGradient
+from eigen2.erl.evolution import Birth, FloatArray, Stall, ranking
+from eigen2.erl.market import MarketTask
+from eigen2.erl.sensitivity import sensitivity
+from eigen2.erl.task import Episodes, Rollout, Task, agent_blocks
+from eigen2.erl.variation import Variation, elites
+from eigen2.erl.workers import Play, Played, Work, inline
+from eigen2.errors import DamagedStateError
+from eigen2.evaluation.ledger import TrialLedger
+from eigen2.nets.stacked import Params, concatenate, put, take
+from eigen2.replay import Replay
+
+Progress = Callable[[str, int, int], None]
+"""Called with (phase, done, total)."""
+
+
+class ERLTrainer:
+    def __init__(
+        self, task: Task, config: ERLConfig, replay: Replay, seed: int, *,
+        ledger: TrialLedger | None = None, play: Play | None = None, progress: Progress | None = None,
+    ) -> None:  # fmt: skip
+        self.task, self.config, self.replay, self.seed, self.ledger = task, config, replay, seed, ledger
+        self._play = play or inline(task)
+        self._progress = progress or (lambda phase, done, total: None)
+        fresh = task.init_actor(config.population, seeds.torch_generator(seed, "actors"))
+        self.variation = Variation(config, fresh, seed)
+        self.actors = self.variation.first(fresh)
+        self.learners: Learners | None = None
+        if config.learners:
+            first = take(self.actors, slice(0, config.learners))
+            self.learners = Learners(task, config, first, seeds.torch_generator(seed, "critics"))
+        self.direct = DirectGradient(task) if config.direct_steps and isinstance(task, MarketTask) else None
+        self.hall = HallOfFame(config.hall_of_fame)
+        self.stall = Stall()
+        self.generation = 0
+        self.env_steps = 0
+        self.ids = list(range(config.population))
+        self.births = [Birth("born", ())] * config.population
+        self.parents: list[tuple[int, ...]] = [()] * config.population
+        """Ids of each agent's parents."""
+        self.lineage: list[dict[str, Any]] = []
+        """Records of the last step, one per agent."""
+
+    @property
+    def done(self) -> bool:
+        return self.generation >= self.config.generations
+
+    @property
+    def steps(self) -> int:
+        return self.config.generations
+
+    @property
+    def best_score(self) -> float:
+        return self.hall.best
+
+    def step(self) -> dict[str, float]:
+        generation = self.generation
+        episodes = self.task.draw_episodes(
+            self.config.windows, seeds.generator(self.seed, "episodes", generation)
+        )
+        evaluated = take(self.actors, slice(None))
+        fitness = self._evaluate(evaluated, episodes)
+        losses = self._train()
+        validation = self._validate()
+        self.stall = self.stall.update(
+            self.hall.best, self.config.stall_generations, self.config.stall_factor
+        )
+        self._write_lineage(fitness, validation)
+        self._evolve(evaluated, fitness)
+        self.generation += 1
+        return {
+            "generation": float(self.generation),
+            "fitness_best": float(fitness.max()),
+            "fitness_mean": float(fitness.mean()),
+            "validation_best": float(validation.max()),
+            "validation_mean": float(validation.mean()),
+            "champion": self.hall.best,
+            "mutation_boost": self.stall.factor,
+            "env_steps": float(self.env_steps),
+            "replay": float(len(self.replay)),
+            **losses,
+        }
+
+    # Phases
+
+    def _evaluate(self, actors: Params, episodes: Episodes) -> FloatArray:
+        rollouts = self._rollouts("evaluate", actors, episodes, record=self.learners is not None)
+        fitness = np.concatenate([rollout.returns.mean(axis=1) for rollout in rollouts])
+        if self.learners is not None and self.config.explore_episodes:
+            self._explore()
+        _require_finite("fitness", fitness, self.generation)
+        return fitness
+
+    def _explore(self) -> None:
+        """Learners play noisy episodes for replay alone."""
+        rng = seeds.generator(self.seed, "exploration", self.generation)
+        episodes = self.task.draw_episodes(self.config.explore_episodes, rng)
+        actors = take(self.actors, slice(0, self.config.learners))
+        self._rollouts("explore", actors, episodes, record=True, noise=self.config.exploration)
+
+    def _rollouts(
+        self, phase: str, actors: Params, episodes: Episodes, *, record: bool = False, noise: float = 0.0
+    ) -> list[Rollout]:
+        blocks = agent_blocks(len(next(iter(actors.values()))), self.config.block)
+        work = [
+            Work(
+                take(actors, block),
+                episodes,
+                record,
+                noise,
+                (self.seed, f"noise.{phase}.{self.generation}", i),
+            )
+            for i, block in enumerate(blocks)
+        ]
+        rollouts = []
+        for rollout in self._counted(phase, work):
+            assert isinstance(rollout, Rollout)
+            self.env_steps += rollout.steps
+            for chunk in rollout.transitions:
+                self.replay.extend(chunk.steps, chunk.after)
+            rollouts.append(rollout)
+        return rollouts
+
+    def _counted(self, phase: str, work: list[Work]) -> list[Played]:
+        results = []
+        for done, result in enumerate(self._play(work), start=1):
+            results.append(result)
+            self._progress(phase, done, len(work))
+        return results
+
+    def _train(self) -> dict[str, float]:
+        learners = self.learners
+        if learners is None or len(self.replay) < self.config.learning_starts:
+            return {}
+        rng = seeds.torch_generator(self.seed, "smoothing", self.generation)
+        losses = learners.train(
+            lambda: self.task.batch(self.replay),
+            self.config.gradient_steps,
+            rng,
+            lambda done: self._progress("train", done, self.config.gradient_steps),
+        )
+        if self.direct is not None:
+            losses["direct_loss"] = learners.follow(self.direct, self.replay)
+        put(self.actors, range(self.config.learners), learners.actor)
+        return losses
+
+    def _validate(self) -> FloatArray:
+        rollouts = self._rollouts("validate", self.actors, self.task.validation_episodes())
+        scores = np.concatenate([rollout.returns.mean(axis=1) for rollout in rollouts])
+        _require_finite("validation", scores, self.generation)
+        self.hall.consider(self.actors, scores, self.generation, self._trained_ids())
+        if self.ledger is not None:
+            blocks = agent_blocks(self.config.population, self.config.block)
+            work = [Work(take(self.actors, block), None) for block in blocks]
+            self.ledger.record(self.generation, np.concatenate(list(self._counted("judge", work))))
+        return scores
+
+    def _evolve(self, evaluated: Params, fitness: FloatArray) -> None:
+        config = self.config
+        self._progress("evolve", 0, 1)
+        if config.variation == "none":
+            parts, births = (
+                [take(self.actors, slice(None))],
+                [Birth("gradient", (i,)) for i in range(config.population)],
+            )
+        else:
+            kept = min(config.elites, config.population - config.learners)
+            count = config.population - config.learners - kept
+            best, births = elites(evaluated, fitness, kept)
+            parts = [best]
+            if count:
+                needed = config.variation == "proximal"
+                effect = sensitivity(self.task, evaluated, self.replay) if needed else None
+                children, born = self.variation.offspring(
+                    evaluated, fitness, count, self.stall.factor, self.generation, effect
+                )
+                parts.append(children)
+                births += born
+            if self.learners is not None:
+                parts.insert(0, take(self.actors, slice(0, config.learners)))
+                births = self._relieve(evaluated, fitness, parts[0]) + births
+        self.actors = concatenate(parts)
+        self.births = births
+        self._renumber(births)
+        if len(self.ids) != config.population or len(next(iter(self.actors.values()))) != config.population:
+            raise AssertionError(f"the population changed from {config.population} to {len(self.ids)} agents")
+
+    def _relieve(self, evaluated: Params, fitness: FloatArray, learners: Params) -> list[Birth]:
+        """Learners in the lower half of the population start again from its best agent."""
+        order = ranking(fitness)
+        behind = [slot for slot in range(self.config.learners) if order.index(slot) >= len(order) // 2]
+        births = [Birth("gradient", (slot,)) for slot in range(self.config.learners)]
+        if behind and self.learners is not None:
+            best = take(evaluated, [order[0]] * len(behind))
+            put(learners, behind, best)
+            self.learners.adopt(behind, best)
+            for slot in behind:
+                births[slot] = Birth("relieved", (order[0],))
+        return births
+
+    # Who is who
+
+    def _trained_ids(self) -> list[int]:
+        """Names for the agents as they stand after training: trained learners are not the agents that were evaluated."""
+        return [self.generation * 2 * self.config.population + i for i in range(self.config.population)]
+
+    def _renumber(self, births: list[Birth]) -> None:
+        before = self.ids
+        first = (self.generation + 1) * self.config.population
+        self.ids = [
+            before[birth.parents[0]] if birth.operator == "elite" else first + slot
+            for slot, birth in enumerate(births)
+        ]
+        self.parents = [tuple(before[i] for i in birth.parents) for birth in births]
+
+    def _write_lineage(self, fitness: FloatArray, validation: FloatArray) -> None:
+        self.lineage = [
+            {
+                "generation": self.generation + 1,
+                "slot": slot,
+                "agent": self.ids[slot],
+                "operator": birth.operator,
+                "parents": list(self.parents[slot]),
+                "fitness": float(fitness[slot]),
+                "validation": float(validation[slot]),
+            }
+            for slot, birth in enumerate(self.births)
+        ]
+
+    # Freezing and thawing
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "actors": dict(self.actors),
+            "learners": None if self.learners is None else self.learners.state_dict(),
+            "variation": self.variation.state_dict(),
+            "hall": self.hall.state_dict(),
+            "stall": [self.stall.best, self.stall.since, self.stall.factor],
+            "generation": self.generation,
+            "env_steps": self.env_steps,
+            "ids": list(self.ids),
+            "births": [[birth.operator, list(birth.parents)] for birth in self.births],
+            "parents": [
+                list(parents) for parents in getattr(self, "_parents", [()] * self.config.population)
+            ],
+            "ledger": None if self.ledger is None else self.ledger.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.actors = {name: value.clone() for name, value in state["actors"].items()}
+        if self.learners is not None:
+            self.learners.load_state_dict(state["learners"])
+        self.variation.load_state_dict(state["variation"])
+        self.hall.load_state_dict(state["hall"])
+        self.stall = Stall(*state["stall"])
+        self.generation, self.env_steps = int(state["generation"]), int(state["env_steps"])
+        self.ids = [int(i) for i in state["ids"]]
+        self.births = [Birth(str(operator), tuple(parents)) for operator, parents in state["births"]]
+        self.parents = [tuple(parents) for parents in state["parents"]]
+        if self.ledger is not None:
+            self.ledger.load_state_dict(state["ledger"])
+
+
+def _require_finite(what: str, values: FloatArray, generation: int) -> None:
+    if not np.isfinite(values).all():
+        agent = int(np.flatnonzero(~np.isfinite(values))[0])
+        raise DamagedStateError(f"The {what} of agent {agent} in generation {generation} is {values[agent]}.")

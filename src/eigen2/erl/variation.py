@@ -1,0 +1,108 @@
+"""How the next generation arises. Dispatches on `alg.variation`; the operators themselves are in `evolution`."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eigen2 import seeds
+from eigen2.erl import evolution
+from eigen2.erl.config import ERLConfig
+from eigen2.erl.evolution import Birth, Cloud, FloatArray
+from eigen2.nets.stacked import Params, concatenate, flatten, take, unflatten
+
+
+class Variation:
+    """Evolves `actors` of a fixed number; keeps what an operator remembers between generations."""
+
+    def __init__(self, config: ERLConfig, actors: Params, seed: int) -> None:
+        self.config, self.seed = config, seed
+        self.scale = _layer_scale(actors)
+        """[parameter] typical size of a weight in its layer, the unit of CEM's noise."""
+        self.cloud = Cloud(flatten(take(actors, [0]))[0], (config.cem_std * self.scale).square())
+
+    def first(self, actors: Params) -> Params:
+        """The population to start with: for CEM drawn from its cloud, around agent 0."""
+        if self.config.variation != "cem":
+            return actors
+        count = next(iter(actors.values())).shape[0]
+        return evolution.sample_cloud(self.cloud, count, actors, seeds.torch_generator(self.seed, "cloud", 0))
+
+    def mean(self, like: Params) -> Params:
+        """The agent at the middle of the cloud."""
+        return unflatten(self.cloud.mean.unsqueeze(0), like)
+
+    def offspring(
+        self, actors: Params, fitness: FloatArray, count: int, boost: float, generation: int,
+        sensitivity: Params | None = None,
+    ) -> tuple[Params, list[Birth]]:  # fmt: skip
+        """`count` new agents from the evaluated `actors`; `boost` is the growth of mutation while validation stalls."""
+        noise = seeds.torch_generator(self.seed, "variation", generation)
+        if self.config.variation == "cem":
+            return self._cem(actors, fitness, count, boost, generation, noise)
+        choice = seeds.generator(self.seed, "parents", generation)
+        best = evolution.ranking(fitness)[: self.config.elites]
+        children: list[Params] = []
+        births: list[Birth] = []
+        for child in range(count):
+            if child % 2 == 0:
+                first = evolution.tournament(fitness, self.config.tournament, choice)
+                second = evolution.tournament(fitness, self.config.tournament, choice)
+                share = float(choice.uniform(0.2, 0.8))
+                children.append(evolution.blend(take(actors, [first]), take(actors, [second]), share))
+                births.append(Birth("crossover", (first, second)))
+            else:
+                parent = best[int(choice.integers(len(best)))]
+                children.append(self._mutant(take(actors, [parent]), boost, noise, parent, sensitivity))
+                births.append(Birth(f"mutation.{self.config.variation}", (parent,)))
+        return concatenate(children), births
+
+    def _mutant(
+        self, parent: Params, boost: float, noise: torch.Generator, index: int, sensitivity: Params | None
+    ) -> Params:
+        std = self.config.mutation_std * boost
+        if self.config.variation == "genetic":
+            return evolution.mutate_sparse(parent, self.config.mutation_rate, std, noise)
+        if self.config.variation == "proximal" and sensitivity is not None:
+            return evolution.mutate_proximal(parent, std, take(sensitivity, [index]), noise)
+        return evolution.mutate_layers(parent, std, noise)
+
+    def _cem(
+        self,
+        actors: Params,
+        fitness: FloatArray,
+        count: int,
+        boost: float,
+        generation: int,
+        noise: torch.Generator,
+    ) -> tuple[Params, list[Birth]]:
+        parents = evolution.ranking(fitness)[: max(2, len(fitness) // 2)]
+        floor = (self.config.cem_floor * boost * self.scale).square() * self.config.cem_decay**generation
+        self.cloud = evolution.fit_cloud(self.cloud, actors, fitness, len(parents), floor)
+        middle = self.mean(actors)
+        drawn = evolution.sample_cloud(self.cloud, count - 1, actors, noise)
+        births = [Birth("cem.mean", tuple(parents))] + [Birth("cem.sample", tuple(parents))] * (count - 1)
+        return concatenate([middle, drawn]), births
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"mean": self.cloud.mean, "variance": self.cloud.variance, "scale": self.scale}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.cloud = Cloud(state["mean"], state["variance"])
+        self.scale = state["scale"]
+
+
+def _layer_scale(actors: Params) -> Tensor:
+    """Root mean square of each layer's weights, at least 0.1 so that fresh biases move too."""
+    sizes = [
+        torch.full((value[0].numel(),), max(float(value.square().mean().sqrt()), 0.1))
+        for value in actors.values()
+    ]
+    return torch.cat(sizes)
+
+
+def elites(actors: Params, fitness: FloatArray, count: int) -> tuple[Params, list[Birth]]:
+    """The best agents, unchanged."""
+    best = evolution.ranking(np.asarray(fitness))[:count]
+    return take(actors, best), [Birth("elite", (index,)) for index in best]

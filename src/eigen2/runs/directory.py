@@ -1,0 +1,109 @@
+"""The run directory: one absolute place with a name people can read.
+
+    runs/erl_sp20_seed7/   config.yaml run.json *.jsonl objects/ checkpoints/
+
+A name is claimed by `mkdir`, which is atomic, so two jobs never share a directory; `runs/latest` points to the newest.
+"""
+
+import os
+from pathlib import Path
+
+import yaml
+
+from eigen2.config import Config, validate
+from eigen2.errors import ConfigError, DamagedStateError
+
+LOGS = ("metrics", "events", "lineage", "memory")
+"""Append-only logs that a resume cuts back to its checkpoint; `evaluations` is kept whole."""
+
+
+class RunDirectory:
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def config_file(self) -> Path:
+        return self.path / "config.yaml"
+
+    @property
+    def metadata_file(self) -> Path:
+        return self.path / "run.json"
+
+    def log(self, name: str) -> Path:
+        return self.path / f"{name}.jsonl"
+
+    def write_config(self, config: Config) -> None:
+        text = yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False)
+        write_atomically(self.config_file, text.encode())
+
+    def read_config(self) -> Config:
+        try:
+            return validate(yaml.safe_load(self.config_file.read_text(encoding="utf-8")))
+        except (yaml.YAMLError, UnicodeDecodeError, ConfigError) as error:
+            raise DamagedStateError(f"{self.config_file} cannot be read as a config: {error}") from error
+
+
+def create_run(config: Config) -> RunDirectory:
+    """Claim the first free name: <alg>_<env>_seed<seed>, then with -2, -3, ..."""
+    root = config.run.root.absolute()
+    root.mkdir(parents=True, exist_ok=True)
+    base = config.run.name or default_name(config)
+    if "/" in base or base in ("", ".", "..", "latest"):
+        raise ConfigError(f"run.name={base!r} cannot be a directory name; use letters, digits, _ and -.")
+    number = 1
+    while True:
+        path = root / (base if number == 1 else f"{base}-{number}")
+        try:
+            path.mkdir()
+        except FileExistsError:
+            number += 1
+            continue
+        _point_latest(root, path)
+        return RunDirectory(path)
+
+
+def default_name(config: Config) -> str:
+    env = config.env
+    what = Path(env.data).stem if env.kind == "trading" else env.id.replace("/", "-")
+    return f"{config.presets['alg']}_{what}_seed{config.seed}"
+
+
+def find_run(name: str | None, root: Path) -> RunDirectory:
+    """A run by directory or by name; the newest one when no name is given."""
+    if name is None:
+        latest = root / "latest"
+        if not latest.exists():
+            raise ConfigError(f"There is no run in {root.absolute()} to continue; start one with `eigen2 train`.")
+        return _existing(latest.resolve())
+    for path in (Path(name), root / name):
+        if path.is_dir():
+            return _existing(path.resolve())
+    raise ConfigError(f"No run called {name} here or in {root.absolute()}; `eigen2 runs` lists them.")
+
+
+def _existing(path: Path) -> RunDirectory:
+    run = RunDirectory(path)
+    if not run.config_file.is_file():
+        raise ConfigError(f"{path} is not a run directory: it has no config.yaml.")
+    return run
+
+
+def _point_latest(root: Path, path: Path) -> None:
+    temporary = root / f".latest-{os.getpid()}"
+    temporary.unlink(missing_ok=True)
+    temporary.symlink_to(path.name)
+    os.replace(temporary, root / "latest")
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Readers see the old file or the new one, never a part."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    with open(temporary, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)

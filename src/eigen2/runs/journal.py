@@ -1,0 +1,70 @@
+"""Append-only JSON-lines logs, readable while training runs.
+
+The size of each log is written into every checkpoint; a resume cuts the logs back to it, so that they tell one
+uninterrupted story.
+"""
+
+import json
+import math
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+
+class Journal:
+    """Appends records to <directory>/<name>.jsonl, one JSON object per line."""
+
+    def __init__(self, directory: Path, names: tuple[str, ...]) -> None:
+        self.directory = directory
+        self._files = {name: open(self._path(name), "ab", buffering=0) for name in names}  # noqa: SIM115
+
+    def append(self, name: str, record: Mapping[str, Any]) -> None:
+        line = json.dumps(_plain(record), allow_nan=False, separators=(",", ":")) + "\n"
+        self._files[name].write(line.encode())
+
+    def event(self, kind: str, message: str, **facts: Any) -> None:
+        self.append("events", {"time": round(time.time(), 3), "kind": kind, "message": message, **facts})
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes of each log now, after making them durable."""
+        for file in self._files.values():
+            os.fsync(file.fileno())
+        return {name: os.fstat(file.fileno()).st_size for name, file in self._files.items()}
+
+    def close(self) -> None:
+        for file in self._files.values():
+            file.close()
+
+    def _path(self, name: str) -> Path:
+        return self.directory / f"{name}.jsonl"
+
+
+def cut_back(directory: Path, sizes: Mapping[str, int]) -> None:
+    """Drop what was logged after the checkpoint that recorded `sizes`."""
+    for name, size in sizes.items():
+        path = directory / f"{name}.jsonl"
+        if path.exists() and path.stat().st_size > size:
+            with open(path, "r+b") as file:
+                file.truncate(size)
+                os.fsync(file.fileno())
+
+
+def read_log(path: Path) -> list[dict[str, Any]]:
+    """All complete records; a last line that is still being written is left out."""
+    if not path.exists():
+        return []
+    text = path.read_text(encoding="utf-8")
+    return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no NaN or infinity: they become null."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value

@@ -1,0 +1,71 @@
+"""One trainer per run directory.
+
+The kernel's lock (flock) is released when its holder dies, however it dies, so a stale lock file never blocks a
+resume on the same machine. The file names the holder, so that a refusal can say who it is.
+"""
+
+import fcntl
+import json
+import os
+import socket
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from eigen2.errors import ConfigError
+
+
+class RunLock:
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / "lock"
+
+    def __enter__(self) -> Self:
+        self._file = open(self.path, "a+", encoding="utf-8")  # noqa: SIM115
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self._file.seek(0)
+            holder = self._file.read()
+            self._file.close()
+            raise ConfigError(f"{self.path.parent} is being trained by {_describe(holder)}; stop it first.") from error
+        self._warn = self._other_host()
+        self._file.truncate(0)
+        self._file.write(json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": int(time.time())}))
+        self._file.flush()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.truncate(0)
+        self._file.close()
+
+    @property
+    def warning(self) -> str | None:
+        """Set when the last holder, on another host, never released the lock: it may have died, or the file system
+        may not carry locks between hosts."""
+        return self._warn
+
+    def _other_host(self) -> str | None:
+        self._file.seek(0)
+        text = self._file.read()
+        try:
+            holder = json.loads(text) if text else None
+        except json.JSONDecodeError:
+            return None
+        if holder is None or holder.get("host") == socket.gethostname():
+            return None
+        return (
+            f"{self.path} was last held by {_describe(text)}, which never released it; it is taken over because "
+            "no live lock is seen. If that process still runs, stop it."
+        )
+
+
+def _describe(text: str) -> str:
+    try:
+        holder = json.loads(text)
+    except json.JSONDecodeError:
+        return "another process"
+    since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(holder["since"]))
+    return f"process {holder['pid']} on {holder['host']} (since {since})"
