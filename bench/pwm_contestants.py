@@ -23,7 +23,7 @@ from stable_baselines3.common.vec_env import VecEnv
 from eigen2.envs.control.catalogue import make_task
 from eigen2.envs.control.reference_policies import Policy, play
 from eigen2.envs.control.simulation import ControlBatch
-from eigen2.envs.control.task import Task
+from eigen2.envs.control.task import SimulatedTask as Task
 from eigen2.pwm.config import PWMConfig
 from eigen2.pwm.trainer import PWMTrainer
 

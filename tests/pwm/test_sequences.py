@@ -11,7 +11,7 @@ from eigen2.replay.buffer import Replay
 def experience(steps=60):
     task = make_task("dflex_hopper")
     stream = np.random.default_rng(0)
-    collector = Collector(ControlBatch(task, 4, seed=2), Replay(schema_of(task), 10_000, seed=2))
+    collector = Collector(task, ControlBatch(task, 4, seed=2), Replay(schema_of(task), 10_000, seed=2))
     collector.run(lambda observation, fresh: stream.uniform(-1, 1, (4, 3)).astype(np.float32), steps)
     return collector.replay
 

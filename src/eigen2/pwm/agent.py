@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from eigen2 import seeds
-from eigen2.envs.control.task import Task
+from eigen2.envs.control.environments import Task
 from eigen2.pwm.config import PWMConfig
 from eigen2.pwm.critic import ValueEnsemble
 from eigen2.pwm.normaliser import Normaliser

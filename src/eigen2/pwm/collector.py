@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eigen2.envs.control.simulation import ControlBatch
-from eigen2.envs.control.task import Task
+from eigen2.envs.control.environments import Environments, Task
 from eigen2.pwm.normaliser import Normaliser
 from eigen2.replay.buffer import Replay
 from eigen2.replay.schema import Field, Schema
@@ -32,10 +31,10 @@ def schema_of(task: Task) -> Schema:
 class Collector:
     """Steps all environments together and writes each run of steps to replay in one call."""
 
-    def __init__(self, environments: ControlBatch, replay: Replay) -> None:
+    def __init__(self, task: Task, environments: Environments, replay: Replay) -> None:
         self.environments = environments
         self.replay = replay
-        self.observations = Normaliser(environments.task.observation_size)
+        self.observations = Normaliser(task.observation_size)
         self.rewards = Normaliser(1)
         self.steps = 0
         """Environment steps taken so far, all environments together."""

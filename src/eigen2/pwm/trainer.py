@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from eigen2 import seeds
+from eigen2.envs.control.environments import Task
 from eigen2.envs.control.reference_policies import Returns, play
-from eigen2.envs.control.simulation import ControlBatch
-from eigen2.envs.control.task import Task
 from eigen2.pwm.agent import Agent, follow
 from eigen2.pwm.collector import Act, Collector, schema_of
 from eigen2.pwm.config import PWMConfig
@@ -38,8 +37,7 @@ class PWMTrainer:
         self.threads = threads
         self.agent = Agent(config, task, seed, self.device)
         self.replay = Replay(schema_of(task), capacity, seed)
-        environments = ControlBatch(task, config.environments, seed, threads=threads)
-        self.collector = Collector(environments, self.replay)
+        self.collector = Collector(task, task.open(config.environments, seed, "start", threads), self.replay)
         actor = config.actor
         self.optimisers = {
             "model": Optimiser("model", self.agent.model, config.model.learning_rate, config.model.clip),

@@ -5,11 +5,10 @@ MuJoCo is z-up with quaternions (w, x, y, z) and a root turn rate in the body's 
 same turn multiplies the root's orientation from the left.
 """
 
-from typing import ClassVar
-
 import numpy as np
 
-from eigen2.envs.control.task import Bools, Floats, Task, bounded_height, spread
+from eigen2.envs.control.environments import Bools
+from eigen2.envs.control.task import Floats, SimulatedTask, bounded_height, spread
 
 TARGET_DISTANCE = 10_000.0
 HALF = 0.5**0.5
@@ -34,14 +33,14 @@ def y_up_orientation(quaternion: Floats) -> Floats:
     return HALF * np.stack([x - w, y + z, z - y, w + x], 1)
 
 
-class Floating(Task):
+class Floating(SimulatedTask):
     """Observation of J joints: [0] height, [1:5] orientation, [5:8] velocity, [8:11] turn rate, [11:11+J] joints,
     then 0.1 x joint speeds, up, heading towards a point 10 km along x, and the last action."""
 
-    pose: ClassVar[tuple[float, ...]]
+    pose: tuple[float, ...]
     """Joint angles of the start pose [J]."""
-    start_height: ClassVar[float]
-    lowest: ClassVar[float]
+    start_height: float
+    lowest: float
 
     def start(self, count: int, stream: np.random.Generator) -> tuple[Floats, Floats]:
         joints = len(self.pose)

@@ -2,10 +2,11 @@
 
 import numpy as np
 
-from eigen2.envs.control.task import Bools, Floats, Task, bounded_height, spread
+from eigen2.envs.control.environments import Bools
+from eigen2.envs.control.task import Floats, SimulatedTask, bounded_height, spread
 
 
-class Planar(Task):
+class Planar(SimulatedTask):
     """Observation: positions without x, then all velocities."""
 
     def observe(self, position: Floats, velocity: Floats, action: Floats) -> Floats:

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigen2 import seeds
-from eigen2.envs.control.simulation import ControlBatch
-from eigen2.envs.control.task import Task
+from eigen2.envs.control.environments import Task
 
 Policy = Callable[[NDArray[np.float32]], NDArray[np.float32]]
 """Observations [count, observation_size] -> actions [count, action_size] in [-1, 1]."""
@@ -37,7 +36,7 @@ def play(
     task: Task, policy: Policy, episodes: int, seed: int, purpose: str = "evaluate", threads: int = 1
 ) -> Returns:
     """Closed loop, real rewards: each of `episodes` environments plays one whole episode."""
-    batch = ControlBatch(task, episodes, seed, purpose, threads)
+    batch = task.open(episodes, seed, purpose, threads)
     returns = np.zeros(episodes)
     lengths = np.zeros(episodes, dtype=np.int64)
     playing = np.ones(episodes, dtype=np.bool_)

@@ -4,7 +4,6 @@ Results do not depend on the number of threads, and the whole state (physics wit
 actions, position of the random stream) can be saved and restored exactly.
 """
 
-from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
@@ -12,23 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigen2 import seeds
-from eigen2.envs.control.task import Bools, Floats, Task
+from eigen2.envs.control.environments import Floats32, Step
+from eigen2.envs.control.task import Floats, SimulatedTask
 from eigen2.errors import ConfigError, DamagedStateError
-
-Floats32 = NDArray[np.float32]
-
-
-@dataclass(frozen=True)
-class Step:
-    """What one action led to; all arrays [count, ...]."""
-
-    observation: Floats32
-    """What to act on next: the first observation of a new episode where the old one has just ended."""
-    successor: Floats32
-    """Where the action led; equals `observation` except where an episode ended."""
-    reward: Floats32
-    terminated: Bools
-    truncated: Bools
 
 
 class ControlBatch:
@@ -37,7 +22,9 @@ class ControlBatch:
     Start states come from the stream (seed, purpose, number of resets so far).
     """
 
-    def __init__(self, task: Task, count: int, seed: int, purpose: str = "start", threads: int = 1) -> None:
+    def __init__(
+        self, task: SimulatedTask, count: int, seed: int, purpose: str = "start", threads: int = 1
+    ) -> None:
         self.task = task
         self.count = count
         self._seed = seed
@@ -136,7 +123,7 @@ class ControlBatch:
         return self.task.observe(self._qpos, self._qvel, self._last_action)
 
 
-def _batch(task: Task, count: int, threads: int) -> Any:
+def _batch(task: SimulatedTask, count: int, threads: int) -> Any:
     try:
         import mujoco
         from mujoco.batch import Batch  # type: ignore[import-untyped]

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from eigen2.envs.control.task import Floats, Task, spread
+from eigen2.envs.control.task import Floats, SimulatedTask, spread
 
 
-class Pendulum(Task):
+class Pendulum(SimulatedTask):
     """Observation cos, sin, speed; reward -(angle^2 + 0.1 speed^2 + 0.001 torque^2), torque up to 2 Nm; 0.05 s steps."""
 
     name = "pendulum"
@@ -26,7 +26,7 @@ class Pendulum(Task):
         return -(angle**2 + 0.1 * observation[:, 2] ** 2 + 0.001 * torque**2)
 
 
-class CartPole(Task):
+class CartPole(SimulatedTask):
     """Observation x, x speed, sin, cos, angle speed; 240 steps; starts hanging, spread by a quarter turn."""
 
     name = "dflex_cartpole"

@@ -4,29 +4,31 @@ A task never touches the simulator. Everything it says is a pure function of pos
 action, so its observation and reward can be checked against the written formulae without any physics.
 """
 
-from abc import ABC, abstractmethod
-from typing import ClassVar
+from abc import abstractmethod
 
 import numpy as np
 from numpy.typing import NDArray
 
+from eigen2.envs.control.environments import Bools, Environments, Task
+
 Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 PHYSICS_NOTE = "MuJoCo physics: scores are not comparable with dflex's"
 
 
-class Task(ABC):
-    """Arrays are [batch, ...]; actions are in [-1, 1]."""
+class SimulatedTask(Task):
+    """A task on MuJoCo's simulator. Arrays are [batch, ...]; actions are in [-1, 1]."""
 
-    name: ClassVar[str]
-    model: ClassVar[str]
+    model: str
     """File name of the MJCF model inside this package."""
-    observation_size: ClassVar[int]
-    action_size: ClassVar[int]
-    episode_steps: ClassVar[int] = 1000
-    substeps: ClassVar[int] = 4
+    episode_steps: int = 1000
+    substeps: int = 4
     """Simulator steps per action; timestep x substeps is the control step (1/60 s unless the model says otherwise)."""
+
+    def open(self, count: int, seed: int, purpose: str, threads: int = 1) -> Environments:
+        from eigen2.envs.control.simulation import ControlBatch
+
+        return ControlBatch(self, count, seed, purpose, threads)
 
     @abstractmethod
     def start(self, count: int, stream: np.random.Generator) -> tuple[Floats, Floats]:

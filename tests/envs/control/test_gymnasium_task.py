@@ -1,0 +1,54 @@
+import numpy as np
+import pytest
+
+from eigen2.envs.config import GymConfig
+from eigen2.envs.control.gymnasium_task import GymnasiumTask
+from eigen2.errors import DamagedStateError
+
+
+@pytest.fixture(params=["Pendulum-v1", "MountainCarContinuous-v0"])
+def task(request):
+    return GymnasiumTask(GymConfig(id=request.param, max_episode_steps=60))
+
+
+def trace(environments, plan):
+    steps = [environments.step(action) for action in plan]
+    return [np.stack([getattr(step, name) for step in steps]) for name in steps[0].__dataclass_fields__]
+
+
+def test_a_restored_environment_continues_bit_for_bit(task):
+    plan = np.random.default_rng(0).uniform(-1, 1, (150, 3, task.action_size))
+    original = task.open(3, 7, "start")
+    trace(original, plan[:100])
+    state = original.state_dict()
+    expected = trace(original, plan[100:])
+    restored = task.open(3, 7, "start")
+    restored.load_state_dict(state)
+    for a, b in zip(trace(restored, plan[100:]), expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_an_episode_that_ends_is_followed_by_another_with_its_own_start(task):
+    environments = task.open(2, 7, "start")
+    plan = np.random.default_rng(0).uniform(-1, 1, (130, 2, task.action_size))
+    observation, successor, _, terminated, truncated = trace(environments, plan)
+    ended = terminated | truncated
+    assert ended.sum() >= 4
+    assert not (terminated & truncated).any()
+    np.testing.assert_array_equal((observation != successor).any(-1), ended)
+    starts = observation[ended]
+    assert len(np.unique(starts, axis=0)) == len(starts)
+
+
+def test_environments_and_seeds_start_differently(task):
+    starts = np.concatenate([task.open(2, seed, "start").observation for seed in (1, 2)])
+    assert len(np.unique(starts, axis=0)) == 4
+    np.testing.assert_array_equal(task.open(2, 1, "start").observation, starts[:2])
+
+
+def test_the_state_of_another_environment_is_refused():
+    pendulum, car = (
+        GymnasiumTask(GymConfig(id=name)) for name in ("Pendulum-v1", "MountainCarContinuous-v0")
+    )
+    with pytest.raises(DamagedStateError, match="Pendulum-v1"):
+        car.open(2, 0, "start").load_state_dict(pendulum.open(2, 0, "start").state_dict())
