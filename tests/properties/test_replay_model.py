@@ -147,7 +147,7 @@ worlds = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(world=worlds)
 def test_every_live_transition_equals_the_naive_copy(world: dict[str, Any]) -> None:
     replay, naive = play(**world)
@@ -164,7 +164,7 @@ def test_every_live_transition_equals_the_naive_copy(world: dict[str, Any]) -> N
         assert batch.discount[i] == (0.0 if item["terminated"] else 1.0)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(world=worlds, n=st.integers(2, 7), gamma=st.sampled_from([0.0, 0.5, 0.99, 1.0]))
 def test_n_step_samples_equal_the_naive_sums(world: dict[str, Any], n: int, gamma: float) -> None:
     replay, naive = play(**world)
@@ -178,7 +178,7 @@ def test_n_step_samples_equal_the_naive_sums(world: dict[str, Any], n: int, gamm
         assert batch.discount[i] == np.float32(discount)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(world=worlds, horizon=st.integers(1, 6))
 def test_sequences_are_runs_of_one_episode(world: dict[str, Any], horizon: int) -> None:
     replay, naive = play(**world)
@@ -198,7 +198,7 @@ def test_sequences_are_runs_of_one_episode(world: dict[str, Any], horizon: int) 
         )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(world=worlds, cuts=st.lists(st.integers(1, 9), min_size=1, max_size=4))
 def test_batches_do_not_depend_on_how_the_data_was_chunked(world: dict[str, Any], cuts: list[int]) -> None:
     world = world | {"restart": 0.0}

@@ -24,7 +24,7 @@ class RecordRing:
         self.tail = 0
         self.floor = 0
         self.segments: dict[int, Segment] = {}
-        self._allocate(self._round(capacity + capacity // 16 + 2 * self.segment_records), pending=1)
+        self._allocate(self._round(capacity + capacity // 64 + 2 * self.segment_records), pending=1)
 
     def _round(self, slots: int) -> int:
         return -(-slots // self.segment_records) * self.segment_records
@@ -56,7 +56,7 @@ class RecordRing:
     def grow(self, records: int, streams: int) -> None:
         """Make room for `records` more and for `streams` pending slots; every live record keeps its number."""
         need = self.tail + records - self.floor + self.segment_records
-        slots = self.slots if need <= self.slots else self._round(max(need, self.slots + self.slots // 4))
+        slots = self.slots if need <= self.slots else self._round(max(need, self.slots + self.slots // 16))
         pending = self.pending if streams <= self.pending else max(streams, 2 * self.pending)
         old, old_slots, old_pending = self.buffer, self.slots, self.pending
         self._allocate(slots, pending)

@@ -108,6 +108,15 @@ def manifest_blobs(manifest: Mapping[str, Any]) -> dict[str, int]:
     return {name: size for part in manifest["parts"].values() for _, _, name, size in part}
 
 
+def verify_blobs(manifest: Mapping[str, Any], read: Read) -> int:
+    """Read and check every blob a manifest needs, one at a time; returns how many there are."""
+    loader = Loader(manifest, read)
+    segments = [segment for part in manifest["parts"] for segment in loader.segments(part)]
+    for segment in segments:
+        loader.content(segment)
+    return len(segments)
+
+
 def manifest_info(manifest: Mapping[str, Any]) -> dict[str, int]:
     """What `replay info` shows of a stored replay."""
     transitions = manifest["total"] - manifest["first"]
