@@ -1,10 +1,10 @@
 """Blobs: how segments look when they are written. Immutable, named by their content, checked block by block.
 
-    magic | version | codec | schema digest | rows | width | blocks | header crc32
+    magic | version | codec | schema digest | rows | width | plane | blocks | header crc32
     then per block: rows | stored bytes | crc32 of the stored bytes | stored bytes
 
-The content is a matrix of bytes ``[rows, width]``. With the codec ``ZSTD`` a block is transposed first, so that the
-n-th bytes of all rows lie together (signs and exponents repeat, mantissas do not), and then compressed.
+The content is a matrix of bytes ``[rows, width]``. With the codec ``ZSTD`` a block's bytes are shuffled first, so that
+every `plane`-th byte lies together (signs and exponents repeat, mantissas do not), and then compressed.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ VERSION = 1
 RAW, ZSTD = 0, 1
 LEVEL = 1
 BLOCK_BYTES = 1 << 20
-_HEADER = struct.Struct("<4sHH8sQII")
+_HEADER = struct.Struct("<4sHH8sQIII")
 _CRC = struct.Struct("<I")
 _BLOCK = struct.Struct("<III")
 
@@ -36,17 +36,18 @@ class Written:
     stored: int = 0
 
 
-def encode(matrix: ByteArray, digest: bytes, compress: bool) -> bytes:
-    """The blob of a byte matrix ``[rows, width]``."""
+def encode(matrix: ByteArray, digest: bytes, compress: bool, plane: int = 0) -> bytes:
+    """The blob of a byte matrix ``[rows, width]``; `plane` divides the width, 0 stands for the width itself."""
     rows, width = matrix.shape
+    plane = plane or max(1, width)
     step = max(1, BLOCK_BYTES // max(1, width))
     blocks = -(-rows // step)
-    header = _HEADER.pack(MAGIC, VERSION, ZSTD if compress else RAW, digest, rows, width, blocks)
+    header = _HEADER.pack(MAGIC, VERSION, ZSTD if compress else RAW, digest, rows, width, plane, blocks)
     parts = [header, _CRC.pack(zlib.crc32(header))]
     compressor = zstandard.ZstdCompressor(level=LEVEL, write_content_size=True)
     for first in range(0, rows, step):
         block = matrix[first : first + step]
-        planes = np.ascontiguousarray(block.T if compress else block)
+        planes = np.ascontiguousarray(block.reshape(-1, plane).T if compress else block)
         stored = compressor.compress(planes.data) if compress else planes.tobytes()
         parts += [_BLOCK.pack(len(block), len(stored), zlib.crc32(stored)), stored]
     return b"".join(parts)
@@ -60,7 +61,7 @@ def decode(name: str, blob: bytes, digest: bytes, out: ByteArray | None = None) 
     start = _HEADER.size + _CRC.size
     if len(view) < start or zlib.crc32(view[: _HEADER.size]) != _CRC.unpack_from(view, _HEADER.size)[0]:
         raise _damaged(name, "its header is broken")
-    magic, version, codec, schema, rows, width, blocks = _HEADER.unpack_from(view, 0)
+    magic, version, codec, schema, rows, width, plane, blocks = _HEADER.unpack_from(view, 0)
     if magic != MAGIC or version != VERSION or codec not in (RAW, ZSTD):
         raise _damaged(name, f"it is not a version {VERSION} replay segment")
     if schema != digest:
@@ -81,9 +82,9 @@ def decode(name: str, blob: bytes, digest: bytes, out: ByteArray | None = None) 
         if len(raw) != count * width:
             raise _damaged(name, f"the block at byte {start} has the wrong length")
         planes = np.frombuffer(raw, np.uint8)
-        matrix[row : row + count] = (
-            planes.reshape(width, count).T if codec == ZSTD else planes.reshape(count, width)
-        )
+        if codec == ZSTD:
+            planes = planes.reshape(plane, -1).T
+        matrix[row : row + count] = planes.reshape(count, width)
         row += count
         start += _BLOCK.size + size
     if row != rows or start != len(view):

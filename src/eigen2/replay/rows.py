@@ -36,8 +36,8 @@ def word_type(row_bytes: int) -> np.dtype[Any]:
 
 
 class RowTable:
-    def __init__(self, row_bytes: int) -> None:
-        self.row_bytes = row_bytes
+    def __init__(self, row_bytes: int, itemsize: int) -> None:
+        self.row_bytes, self.itemsize = row_bytes, itemsize
         self.block_rows = max(1, BLOCK_BYTES // row_bytes)
         self.count = 0
         self._word = word_type(row_bytes)
@@ -108,7 +108,9 @@ class RowTable:
         self._by_hash.setdefault(code, []).append(number)
         self.count += 1
         if self.count % self.block_rows == 0:
-            self._segments[block] = Segment(block * self.block_rows, self._blocks[block].view(np.uint8))
+            self._segments[block] = Segment(
+                block * self.block_rows, self._blocks[block].view(np.uint8), plane=self.itemsize
+            )
         return number
 
     def keep_only(self, used: npt.NDArray[np.int64]) -> None:
@@ -127,7 +129,9 @@ class RowTable:
         found = list(self._segments.values())
         if self.count % self.block_rows:
             block, rows = divmod(self.count, self.block_rows)
-            found.append(frozen(self._blocks[block][:rows].view(np.uint8), block * self.block_rows))
+            found.append(
+                frozen(self._blocks[block][:rows].view(np.uint8), block * self.block_rows, self.itemsize)
+            )
         return found
 
     def load(self, loader: Loader, part: str, count: int) -> None:
@@ -140,5 +144,5 @@ class RowTable:
             for offset in range(segment.rows):
                 self._by_hash.setdefault(zlib.crc32(rows[offset]), []).append(segment.first + offset)
             if segment.rows == self.block_rows:
-                segment.matrix = rows
+                segment.matrix, segment.plane = rows, self.itemsize
                 self._segments[block] = segment

@@ -24,6 +24,8 @@ class Segment:
     name: str | None = None
     raw_bytes: int = 0
     stored_bytes: int = 0
+    plane: int = 0
+    """Width of the byte shuffle; 0: the whole row."""
     plain: bool = False
     """The content is compressed already."""
     _holders: int = 0
@@ -47,7 +49,7 @@ class Segment:
             if self.matrix is None:
                 raise RuntimeError(f"replay segment {self.first} was given up before it was written")
             self.raw_bytes = self.matrix.size
-            data = blob.encode(self.matrix, digest, compress and not self.plain)
+            data = blob.encode(self.matrix, digest, compress and not self.plain, self.plane)
         self.name, self.stored_bytes = blob.blob_name(data), len(data)
         return data
 
@@ -57,6 +59,6 @@ class Segment:
             self.matrix = self.matrix.copy() if self._holders and self.matrix is not None else None
 
 
-def frozen(rows: ByteArray, first: int = 0) -> Segment:
+def frozen(rows: ByteArray, first: int = 0, plane: int = 0) -> Segment:
     """A segment with its own copy of `rows`: for open tails, whose memory goes on changing."""
-    return Segment(first, np.array(rows, order="C"))
+    return Segment(first, np.array(rows, order="C"), plane=plane)

@@ -31,7 +31,7 @@ class WindowStore:
     def __init__(self, field: Field) -> None:
         self.field = field
         self.row_bytes = field.nbytes // field.shape[0]
-        self.rows = RowTable(self.row_bytes)
+        self.rows = RowTable(self.row_bytes, np.dtype(field.dtype).itemsize)
         self.tape = Tape(field.shape[0])
         self.chunks = ChunkLog(field.nbytes, np.dtype(field.dtype).itemsize)
         self.windows = 0
