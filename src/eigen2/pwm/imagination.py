@@ -14,8 +14,8 @@ from eigen2.pwm.world_model import WorldModel
 class Rollout:
     """H steps from `batch` start latents."""
 
-    latent: Tensor
-    """[H + 1, batch, L]"""
+    latent: list[Tensor]
+    """H + 1 of [batch, L]"""
     reward: Tensor
     """[H, batch]"""
     discount: Tensor
@@ -33,9 +33,8 @@ def imagine(model: WorldModel, policy: Policy, start: Tensor, noise: Tensor, gam
         action = policy(latents[-1].detach(), eps)
         actions.append(action)
         latents.append(model.step(latents[-1], action))
-    latent = torch.stack(latents)
-    reward = model.reward(latent[:-1], torch.stack(actions))
-    return Rollout(latent, reward, gamma * model.continues(latent[1:]))
+    reward = model.reward(torch.stack(latents[:-1]), torch.stack(actions))
+    return Rollout(latents, reward, gamma * model.continues(torch.stack(latents[1:])))
 
 
 def returns(rollout: Rollout, critic: ValueEnsemble) -> Tensor:

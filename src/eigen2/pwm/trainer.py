@@ -176,7 +176,7 @@ class PWMTrainer:
 
     def _fit_critic(self, rollout: Rollout, stream: torch.Generator) -> Metrics:
         config = self.config.critic
-        latent = rollout.latent.detach()
+        latent = torch.stack(rollout.latent).detach()
         with torch.no_grad():
             value = self.agent.target_critic.lowest(latent[1:])
             target = td_lambda(

@@ -74,21 +74,21 @@ class WorldModel(nn.Module):
         latent = [self.encode(observation[0])]
         for t in range(horizon):
             latent.append(self.step(latent[-1], action[t]))
-        rolled = torch.stack(latent)
-        before, after = rolled[:-1], rolled[1:]
+        # Two stacks, not two slices of one: the backward pass of a slice fills and adds whole tensors of zeros.
+        before, after = torch.stack(latent[:-1]), torch.stack(latent[1:])
         powers = gamma ** torch.arange(horizon, dtype=action.dtype, device=action.device)
         weight = (batch.valid * powers[:, None]).flatten() / (horizon * count)
 
         def mean(error: Tensor) -> Tensor:
             """[H, batch] or [H, batch, n] -> weighted mean"""
-            return weight @ error.reshape(horizon * count, -1).mean(-1)
+            return weight @ error.reshape(horizon * count, -1).sum(-1) * (horizon * count / error.numel())
 
         outputs = self.reward_head(torch.cat([before, action], -1))
         ends = self.termination_head(after).squeeze(-1)
         latent_loss = mean(self.dynamics.error(before, action, after, target, stream))
         reward_loss = mean(self.code.loss(outputs, batch.reward))
         termination = mean(F.binary_cross_entropy_with_logits(ends, batch.terminated, reduction="none"))
-        first = (self.decoder(rolled[0]) - observation[0]).square().mean() / horizon
+        first = (self.decoder(latent[0]) - observation[0]).square().mean() / horizon
         reconstruction = first + mean((self.decoder(after) - observation[1:]).square())
         total = (
             config.latent_weight * latent_loss

@@ -113,3 +113,9 @@ def test_the_state_of_another_task_is_refused():
 def test_an_unknown_task_is_named_with_the_known_ones():
     with pytest.raises(ConfigError, match="dflex_ant"):
         make_task("dflex_dog")
+
+
+def test_a_pendulum_driven_in_circles_keeps_to_its_speed_limit():
+    batch = ControlBatch(make_task("pendulum"), 2, seed=0)
+    speeds = np.abs([batch.step(np.sign(batch.observation[:, 2:])).successor[:, 2] for _ in range(150)])
+    assert speeds.max() == 8.0

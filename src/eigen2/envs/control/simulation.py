@@ -55,6 +55,8 @@ class ControlBatch:
         self._ctrl[:] = self._last_action
         self._batch.step(nstep=self.task.substeps)
         self._steps += 1
+        if self.task.speed_limit is not None:
+            np.clip(self._qvel, -self.task.speed_limit, self.task.speed_limit, out=self._qvel)
 
         exact = self._observe()
         reward = self.task.reward(exact, self._last_action).astype(np.float32)

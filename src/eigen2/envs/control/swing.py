@@ -6,13 +6,15 @@ from eigen2.envs.control.task import Floats, SimulatedTask, spread
 
 
 class Pendulum(SimulatedTask):
-    """Observation cos, sin, speed; reward -(angle^2 + 0.1 speed^2 + 0.001 torque^2), torque up to 2 Nm; 0.05 s steps."""
+    """Observation cos, sin, speed; reward -(angle^2 + 0.1 speed^2 + 0.001 torque^2), torque up to 2 Nm, speed up to
+    8 rad/s; 0.05 s steps: the classic task."""
 
     name = "pendulum"
     model = "pendulum.xml"
     observation_size = 3
     action_size = 1
     episode_steps = 200
+    speed_limit = 8.0
 
     def start(self, count: int, stream: np.random.Generator) -> tuple[Floats, Floats]:
         return spread(stream, np.pi, count, 1), spread(stream, 1.0, count, 1)

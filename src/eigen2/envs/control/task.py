@@ -25,6 +25,9 @@ class SimulatedTask(Task):
     substeps: int = 4
     """Simulator steps per action; timestep x substeps is the control step (1/60 s unless the model says otherwise)."""
 
+    speed_limit: float | None = None
+    """Joint speeds are cut to this after every action."""
+
     def open(self, count: int, seed: int, purpose: str, threads: int = 1) -> Environments:
         from eigen2.envs.control.simulation import ControlBatch
 
