@@ -26,12 +26,13 @@ import torch
 from eigen2.envs.config import TradingConfig
 from eigen2.envs.trading import TradingCore
 from eigen2.replay import Field, Replay, Schema
+from eigen2.replay.schema import STEP_FIELDS
+from replay_ant import part_ant
 from replay_peers import PEERS
 from small_markets import random_market
 
 DAYS, WINDOW, SYMBOLS, FEATURES, TRADABLE = 3888, 504, 669, 5, 108
 CAPACITY, MORE, EPISODE, PEER_WINDOWS, BATCH = 50_000, 2_000, 145, 200, 32
-ENDS = (Field("reward"), Field("terminated", (), "bool"), Field("truncated", (), "bool"))
 Array = npt.NDArray[Any]
 Figures = dict[str, float]
 
@@ -161,7 +162,7 @@ def part_rows() -> Figures:
     fields = (Field("window", (WINDOW, SYMBOLS, FEATURES)),)
     gc.collect()
     before = memory("VmRSS")
-    replay = Replay(Schema(fields, (Field("action", (TRADABLE, 2)), *ENDS)), CAPACITY, seed=0)
+    replay = Replay(Schema(fields, (Field("action", (TRADABLE, 2)), *STEP_FIELDS)), CAPACITY, seed=0)
     began = time.process_time()
     while len(replay) < CAPACITY:
         feed.episode(replay, min(EPISODE, CAPACITY - len(replay)))
@@ -196,7 +197,7 @@ def part_trading() -> Figures:
     )
     schema = Schema(
         observation,
-        (Field("action", (TRADABLE, 2)), *ENDS, Field("contribution", (TRADABLE,))),
+        (Field("action", (TRADABLE, 2)), *STEP_FIELDS, Field("contribution", (TRADABLE,))),
         ("reward", "contribution"),
     )
     low, high = core.action_bounds
@@ -268,94 +269,6 @@ def part_peer(name: str) -> Figures:
         )
         figures["load_cpu_s"] = cpu(lambda: peer.load(Path(path)))
     return figures
-
-
-ANT_SIZE, ANT_TIME, ANT_STREAMS, ANT_OBS, ANT_ACTION, ANT_BATCH = 1_000_000, 32, 128, 37, 8, 1024
-Calls = tuple[Callable[[], Any], Callable[[], Any]]
-
-
-class AntSteps:
-    """4,096 Ant-sized steps of 128 streams, to be added again and again."""
-
-    def __init__(self) -> None:
-        rng, shape = np.random.default_rng(0), (ANT_TIME, ANT_STREAMS)
-        self.obs = rng.random((ANT_TIME + 1, ANT_STREAMS, ANT_OBS), np.float32)
-        self.obs[-1] = self.obs[0]
-        self.action = rng.random((*shape, ANT_ACTION), np.float32)
-        self.reward = rng.random(shape, np.float32)
-        self.end = np.zeros(shape, bool)
-
-    def ours(self) -> Calls:
-        replay = Replay(
-            Schema((Field("obs", (ANT_OBS,)),), (Field("action", (ANT_ACTION,)), *ENDS)), ANT_SIZE, seed=0
-        )
-        steps = {"obs": self.obs[:-1], "action": self.action, "reward": self.reward}
-        steps |= {"terminated": self.end, "truncated": self.end}
-        return lambda: replay.extend(steps, {"obs": self.obs[-1]}), lambda: replay.sample(ANT_BATCH)
-
-    def cpprb(self) -> Calls:
-        import cpprb  # type: ignore[import-untyped]
-
-        wide = {"obs": {"shape": ANT_OBS}, "act": {"shape": ANT_ACTION}, "next_obs": {"shape": ANT_OBS}}
-        buffer = cpprb.ReplayBuffer(ANT_SIZE, {**wide, "rew": {}, "done": {}})
-        columns = {"obs": self.obs[:-1], "act": self.action, "rew": self.reward, "next_obs": self.obs[1:]}
-        flat = {name: array.reshape(-1, *array.shape[2:]) for name, array in columns.items()}
-        return lambda: buffer.add(**flat, done=self.end.reshape(-1)), lambda: buffer.sample(ANT_BATCH)
-
-    def sb3(self) -> Calls:
-        import gymnasium as gym
-        from stable_baselines3.common.buffers import ReplayBuffer
-
-        spaces = [gym.spaces.Box(-1, 1, (size,), np.float32) for size in (ANT_OBS, ANT_ACTION)]
-        buffer = ReplayBuffer(ANT_SIZE, spaces[0], spaces[1], "cpu", n_envs=ANT_STREAMS)
-        infos: list[dict[str, Any]] = [{}] * ANT_STREAMS
-
-        def add() -> None:
-            for t in range(ANT_TIME):
-                buffer.add(self.obs[t], self.obs[t + 1], self.action[t], self.reward[t], self.end[t], infos)
-
-        return add, lambda: buffer.sample(ANT_BATCH)
-
-    def torchrl(self) -> Calls:
-        from tensordict import TensorDict  # type: ignore[import-untyped]
-        from torchrl.data import LazyTensorStorage, TensorDictReplayBuffer  # type: ignore[import-untyped]
-
-        buffer = TensorDictReplayBuffer(storage=LazyTensorStorage(ANT_SIZE), batch_size=ANT_BATCH)
-        after = {"obs": self.obs[1:], "reward": self.reward[..., None], "done": self.end[..., None]}
-        shape = [ANT_TIME, ANT_STREAMS]
-        steps = TensorDict(
-            {"obs": self.obs[:-1], "action": self.action, "next": TensorDict(after, shape)}, shape
-        )
-        flat = steps.reshape(-1)
-        return lambda: buffer.extend(flat), lambda: buffer.sample()
-
-
-def part_ant() -> Figures:
-    """Ant-sized records, a million of them: add in batches of 4,096 into untouched memory, then sample 1,024."""
-    steps, figures = AntSteps(), Figures()
-    rounds = ANT_SIZE // (ANT_TIME * ANT_STREAMS)
-    for name, make in {
-        "ours": steps.ours,
-        "cpprb": steps.cpprb,
-        "sb3": steps.sb3,
-        "torchrl": steps.torchrl,
-    }.items():
-        add, sample = make()
-        began = time.process_time()
-        for _ in range(rounds):
-            add()
-        figures[f"{name}_add_per_s"] = rounds * ANT_TIME * ANT_STREAMS / (time.process_time() - began)
-        figures[f"{name}_sample_us"] = median_us(sample)
-    return figures
-
-
-def median_us(work: Callable[[], Any], calls: int = 400) -> float:
-    spent = []
-    for _ in range(calls):
-        began = time.process_time()
-        work()
-        spent.append(time.process_time() - began)
-    return float(np.median(spent)) * 1e6
 
 
 PARTS: dict[str, Callable[[], Figures]] = {"rows": part_rows, "trading": part_trading, "ant": part_ant}
