@@ -11,7 +11,7 @@ import torch
 from eigen2.envs.config import GymConfig
 from eigen2.envs.control.catalogue import make_task
 from eigen2.envs.control.gymnasium_task import GymnasiumTask
-from eigen2.errors import DamagedStateError
+from eigen2.errors import ConfigError, DamagedStateError, DataError
 from eigen2.pwm.trainer import PWMTrainer
 from eigen2.replay.buffer import Replay
 
@@ -178,3 +178,25 @@ def test_no_graph_outlives_its_iteration(tiny):
     metrics = [agent.step() for _ in range(3)]
     assert graphs() <= before
     assert len(metrics) == 3
+
+
+def test_pretraining_from_another_run_lowers_the_model_error_before_the_first_iteration(tiny):
+    source = trainer(tiny(), seed=1)
+    for _ in range(6):
+        source.step()
+    agent = trainer(tiny(), seed=2)
+    first = agent.pretrain(source.replay, 1)
+    later = agent.pretrain(source.replay, 150)
+    assert later["model_loss"] < 0.7 * first["model_loss"]
+    assert agent.iteration == 0
+    assert len(agent.replay) == 0
+    agent.step()
+    with pytest.raises(ConfigError, match="before the first iteration"):
+        agent.pretrain(source.replay, 1)
+
+
+def test_pretraining_refuses_the_data_of_another_task(tiny):
+    source = trainer(tiny(), task="pendulum")
+    source.step()
+    with pytest.raises(DataError, match="dflex_hopper needs"):
+        trainer(tiny()).pretrain(source.replay, 1)

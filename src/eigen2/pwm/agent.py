@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from eigen2 import seeds
-from eigen2.envs.control.environments import Task
 from eigen2.pwm.config import PWMConfig
 from eigen2.pwm.critic import ValueEnsemble
 from eigen2.pwm.normaliser import Normaliser
@@ -21,9 +20,10 @@ from eigen2.pwm.world_model import WorldModel
 class Agent:
     """World model, actor, its moving average, critics and their target."""
 
-    def __init__(self, config: PWMConfig, task: Task, seed: int, device: torch.device) -> None:
+    def __init__(
+        self, config: PWMConfig, observations: int, actions: int, seed: int, device: torch.device
+    ) -> None:
         self.device = device
-        observations, actions = task.observation_size, task.action_size
         latent, activation = config.model.latent, config.model.activation
         self.model = WorldModel(config.model, observations, actions, seeds.torch_generator(seed, "model")).to(
             device

@@ -73,6 +73,14 @@ class Collector:
         self.rewards.update(batch["reward"][..., None])
         self.steps += steps * self.environments.count
 
+    def learn_statistics(self, replay: Replay) -> None:
+        """Takes observations and rewards of another replay into the running statistics, a part at a time."""
+        first = replay.links.first
+        for numbers in np.array_split(np.arange(first, first + len(replay)), max(1, len(replay) // 10_000)):
+            batch = replay.transitions(numbers)
+            self.observations.update(batch.observation["obs"].numpy())
+            self.rewards.update(batch.step["reward"].numpy()[:, None])
+
     def state_dict(self) -> dict[str, Any]:
         return {
             "environments": self.environments.state_dict(),

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from eigen2.envs.control.catalogue import make_task
 from eigen2.envs.control.reference_policies import Policy
 from eigen2.envs.control.task import PHYSICS_NOTE
 from eigen2.errors import DamagedStateError
@@ -27,6 +26,8 @@ def policy_contents(state: dict[str, Any], config: PWMConfig, task: str) -> dict
     return {
         "format": FORMAT,
         "task": task,
+        "observation_size": len(statistics["mean"]),
+        "action_size": len(state["agent"]["actor"]["log_std"]),
         "config": config.model_dump_json(),
         "iteration": int(state["iteration"]),
         "agent": state["agent"],
@@ -49,9 +50,10 @@ def load_policy(path: Path) -> Policy:
     if contents.get("format") != FORMAT:
         raise DamagedStateError(f"{path} is not a policy exported by eigen2; export the run again")
     config = PWMConfig.model_validate_json(contents["config"])
-    agent = Agent(config, make_task(contents["task"]), seed=0, device=torch.device("cpu"))
+    observations, actions = contents["observation_size"], contents["action_size"]
+    agent = Agent(config, observations, actions, seed=0, device=torch.device("cpu"))
     agent.load_state_dict(contents["agent"])
-    statistics = Normaliser(make_task(contents["task"]).observation_size)
+    statistics = Normaliser(observations)
     statistics.load_state_dict(contents["observations"])
     return agent.greedy(statistics)
 

@@ -14,6 +14,7 @@ from torch import Tensor
 from eigen2 import seeds
 from eigen2.envs.control.environments import Task
 from eigen2.envs.control.reference_policies import Returns, play
+from eigen2.errors import ConfigError, DataError
 from eigen2.pwm.agent import Agent, follow
 from eigen2.pwm.collector import Act, Collector, schema_of
 from eigen2.pwm.config import PWMConfig
@@ -35,7 +36,7 @@ class PWMTrainer:
         self.config, self.task, self.seed = config, task, seed
         self.device = torch.device(device)
         self.threads = threads
-        self.agent = Agent(config, task, seed, self.device)
+        self.agent = Agent(config, task.observation_size, task.action_size, seed, self.device)
         self.replay = Replay(schema_of(task), capacity, seed)
         self.collector = Collector(task, task.open(config.environments, seed, "start", threads), self.replay)
         actor = config.actor
@@ -78,13 +79,30 @@ class PWMTrainer:
             self.collector.run(self._act_randomly(), self.config.random_steps)
         self.collector.run(self._explore(), self.config.steps)
 
+    def pretrain(self, replay: Replay, updates: int) -> Metrics:
+        """Offline: fits the world model to another replay of the same task before the first iteration."""
+        if self.iteration > 0:
+            raise ConfigError(
+                "pretraining comes before the first iteration; start a new run to pretrain again"
+            )
+        mine, theirs = schema_of(self.task).to_json(), replay.schema.to_json()
+        if mine != theirs:
+            raise DataError(f"the replay to pretrain from holds {theirs}, {self.task.name} needs {mine}")
+        self.collector.learn_statistics(replay)
+        return self._fit_model(replay, updates, "pretrain")
+
     def train_model(self) -> Metrics:
+        updates = self.config.model.updates + (
+            self.config.model.bootstrap_updates if self.iteration == 0 else 0
+        )
+        return self._fit_model(self.replay, updates, "sequences")
+
+    def _fit_model(self, replay: Replay, updates: int, purpose: str) -> Metrics:
         config = self.config
-        starts = seeds.generator(self.seed, "sequences", self.iteration)
-        times = seeds.torch_generator(self.seed, "flow time", self.iteration)
-        updates = config.model.updates + (config.model.bootstrap_updates if self.iteration == 0 else 0)
+        starts = seeds.generator(self.seed, purpose, self.iteration)
+        times = seeds.torch_generator(self.seed, f"{purpose} flow time", self.iteration)
         for _ in range(updates):
-            batch = draw_sequences(self.replay, config.model.batch, config.horizon, starts)
+            batch = draw_sequences(replay, config.model.batch, config.horizon, starts)
             loss = self.agent.model.loss(self._prepared(batch), config.gamma, times)
             norm = self.optimisers["model"].step(loss.total, self._share)
         return {
