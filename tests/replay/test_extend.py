@@ -165,3 +165,22 @@ def test_what_cannot_be_done_is_said(small_schema: Schema) -> None:
         Schema((Field("obs", (2,)),), (Field("reward"),))
     with pytest.raises(ConfigError, match="unique"):
         Schema((Field("reward"),), small_schema.step)
+
+
+def test_a_sample_is_overwritten_by_the_next_of_its_size_but_its_clone_is_not(small_schema: Schema) -> None:
+    replay = Replay(small_schema, 20, seed=0)
+    replay.extend(*chain(list(range(21))))
+    first = replay.sample(6)
+    kept = first.clone()
+    second = replay.sample(6)
+    assert first.step["reward"].data_ptr() == second.step["reward"].data_ptr()
+    assert kept.step["reward"].tolist() == kept.index.tolist()
+    assert second.step["reward"].tolist() == second.index.tolist()
+
+
+def test_samples_of_ever_new_sizes_keep_memory_bounded(small_schema: Schema) -> None:
+    replay = Replay(small_schema, 20, seed=0)
+    replay.extend(*chain(list(range(21))))
+    for size in range(1, 60):
+        assert len(replay.sample(size).index) == size
+    assert len(replay.sampler._outputs) == 8

@@ -1,4 +1,8 @@
-"""What a sample is. All tensors look into buffers that the next sample of the same kind and size overwrites."""
+"""What a sample is.
+
+All tensors look into buffers that the next sample of the same size overwrites. Read them, never write them (windows of
+one path overlap), and `clone` what must last.
+"""
 
 from dataclasses import dataclass
 

@@ -22,6 +22,8 @@ from eigen2.replay.slabs import Slabs
 from eigen2.replay.sum_tree import SumTree
 from eigen2.replay.windows import WindowStore
 
+KEPT_OUTPUTS = 8
+"""Batch shapes whose memory is kept for reuse; the one unused longest goes first."""
 KINDS = ("uniform", "n_step", "prioritised", "sequences")
 
 
@@ -159,9 +161,10 @@ class Sampler:
         return torch.from_numpy(slabs.fill(references))
 
     def _output(self, shape: tuple[int, ...]) -> Output:
-        out = self._outputs.get(shape)
-        if out is None:
-            out = self._outputs[shape] = Output(self._schema, self._ring.layout, shape)
+        out = self._outputs.pop(shape, None) or Output(self._schema, self._ring.layout, shape)
+        self._outputs[shape] = out
+        if len(self._outputs) > KEPT_OUTPUTS:
+            self._outputs.pop(next(iter(self._outputs)))
         return out
 
     def _require(self, transitions: int) -> None:

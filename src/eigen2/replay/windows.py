@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from eigen2.replay.chunks import ChunkLog
+from eigen2.replay.compressed import CompressedWindows
 from eigen2.replay.rows import RowTable, Words, word_type
 from eigen2.replay.schema import Field
 from eigen2.replay.segments import Segment
@@ -33,14 +33,14 @@ class WindowStore:
         self.row_bytes = field.nbytes // field.shape[0]
         self.rows = RowTable(self.row_bytes, np.dtype(field.dtype).itemsize)
         self.tape = Tape(field.shape[0])
-        self.chunks = ChunkLog(field.nbytes, np.dtype(field.dtype).itemsize)
+        self.compressed = CompressedWindows(field.nbytes, np.dtype(field.dtype).itemsize)
         self.windows = 0
         self.row_wise = self.row_bytes >= SMALLEST_ROW
         self._head = 0
 
     @property
     def used_bytes(self) -> int:
-        return self.rows.used_bytes + self.tape.used_bytes + self.chunks.used_bytes
+        return self.rows.used_bytes + self.tape.used_bytes + self.compressed.used_bytes
 
     def put(self, stream: int, window: npt.NDArray[Any], record: int) -> int:
         """Keep a stream's next window at least as long as `record` lives; returns its reference."""
@@ -57,7 +57,9 @@ class WindowStore:
         self.tape.close(stream)
         if self.windows % FORGET_EVERY == 0:
             self.forget()
-        return ~self.chunks.put(stream, array.reshape(-1).view(np.uint8).reshape(self.chunks.shape), record)
+        return ~self.compressed.put(
+            stream, array.reshape(-1).view(np.uint8).reshape(self.compressed.shape), record
+        )
 
     def _is(self, rows: Words, reference: int) -> bool:
         """Whether a window has exactly these rows; first and last row are looked at before the rest."""
@@ -82,7 +84,7 @@ class WindowStore:
     def forget(self) -> None:
         """Drop what no live record names."""
         self.tape.forget(self._head)
-        self.chunks.forget(self._head)
+        self.compressed.forget(self._head)
         self.rows.keep_only(self.tape.rows_in_use())
 
     def release(self, head: int) -> None:
@@ -92,12 +94,12 @@ class WindowStore:
     def touch(self, references: npt.NDArray[np.int64], record: int) -> None:
         """Records up to `record` name these windows."""
         self.tape.touch(references[references >= 0], record)
-        self.chunks.touch(~references[references < 0], record)
+        self.compressed.touch(~references[references < 0], record)
 
     def read(self, reference: int, out: npt.NDArray[Any]) -> None:
         """Write one window into ``out [*shape]``."""
         if reference < 0:
-            self.chunks.read(~reference, out.reshape(-1).view(np.uint8).reshape(self.chunks.shape))
+            self.compressed.read(~reference, out.reshape(-1).view(np.uint8).reshape(self.compressed.shape))
         else:
             self.read_rows(self.tape.numbers(reference), out)
 
@@ -126,7 +128,7 @@ class WindowStore:
 
     def parts(self) -> dict[str, list[Segment]]:
         """Segments by kind, named after the field."""
-        found = {"rows": self.rows.segments(), "tape": self.tape.segments(), **self.chunks.segments()}
+        found = {"rows": self.rows.segments(), "tape": self.tape.segments(), **self.compressed.segments()}
         return {f"{self.field.name}.{kind}": segments for kind, segments in found.items()}
 
     def state(self) -> dict[str, Any]:
@@ -135,7 +137,7 @@ class WindowStore:
             "row_wise": self.row_wise,
             "rows": self.rows.count,
             "tape": self.tape.state(),
-            "chunks": self.chunks.state(),
+            "compressed": self.compressed.state(),
         }
 
     def load(self, loader: Loader, state: Mapping[str, Any]) -> None:
@@ -143,4 +145,4 @@ class WindowStore:
         self.windows, self.row_wise = state["windows"], state["row_wise"]
         self.rows.load(loader, f"{prefix}rows", state["rows"])
         self.tape.load(loader, f"{prefix}tape", state["tape"])
-        self.chunks.load(loader, prefix, state["chunks"])
+        self.compressed.load(loader, prefix, state["compressed"])

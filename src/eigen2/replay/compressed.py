@@ -14,13 +14,13 @@ from eigen2.replay.snapshot import Loader
 SEGMENT_BYTES = 1 << 20
 
 
-class ChunkLog:
+class CompressedWindows:
     """Compressed windows by number, oldest first; ``[elements, itemsize]`` bytes each when unpacked."""
 
     def __init__(self, nbytes: int, itemsize: int) -> None:
         self.shape = (nbytes // itemsize, itemsize)
         self.count = 0
-        self._chunks: dict[int, bytes | memoryview] = {}
+        self._stored: dict[int, bytes | memoryview] = {}
         self._last_record: dict[int, int] = {}
         self._newest: dict[int, int] = {}
         self._segments: dict[int, Segment] = {}
@@ -29,18 +29,18 @@ class ChunkLog:
 
     @property
     def used_bytes(self) -> int:
-        return sum(len(chunk) + 200 for chunk in self._chunks.values())
+        return sum(len(window) + 200 for window in self._stored.values())
 
     def put(self, stream: int, window: ByteArray, record: int) -> int:
         """Keep a window's bytes ``[elements, itemsize]``; the stream's last one again if it is the same."""
         stored = zstandard.ZstdCompressor(level=1).compress(np.ascontiguousarray(window.T).data)
         known = self._newest.get(stream)
         # Compression is deterministic and reversible: equal compressed bytes are equal windows.
-        if known is not None and self._chunks[known] == stored:
+        if known is not None and self._stored[known] == stored:
             self._last_record[known] = max(self._last_record[known], record)
             return known
         number, self.count = self.count, self.count + 1
-        self._chunks[number] = stored
+        self._stored[number] = stored
         self._last_record[number] = record
         self._newest[stream] = number
         self._open_bytes += len(stored)
@@ -50,7 +50,7 @@ class ChunkLog:
 
     def read(self, number: int, out: ByteArray) -> None:
         """Unpack a window into ``out [elements, itemsize]``."""
-        planes = zstandard.ZstdDecompressor().decompress(self._chunks[number])
+        planes = zstandard.ZstdDecompressor().decompress(self._stored[number])
         out[:] = np.frombuffer(planes, np.uint8).reshape(self.shape[::-1]).T
 
     def touch(self, numbers: npt.NDArray[np.int64], record: int) -> None:
@@ -64,7 +64,7 @@ class ChunkLog:
         for first, stop in self._spans():
             if all(self._last_record[n] < head and n not in held for n in range(first, stop)):
                 for number in range(first, stop):
-                    del self._chunks[number], self._last_record[number]
+                    del self._stored[number], self._last_record[number]
                 del self._segments[first]
 
     def _spans(self) -> list[tuple[int, int]]:
@@ -73,9 +73,9 @@ class ChunkLog:
 
     def _content(self) -> ByteArray:
         """The open windows as bytes ``[n, 1]``: how many, how long each, and all of them in a row."""
-        chunks = [self._chunks[number] for number in range(self._open_first, self.count)]
-        head = np.array([len(chunks), *map(len, chunks)], np.int64).view(np.uint8)
-        return np.concatenate([head, *(np.frombuffer(chunk, np.uint8) for chunk in chunks)])[:, None]
+        windows = [self._stored[number] for number in range(self._open_first, self.count)]
+        head = np.array([len(windows), *map(len, windows)], np.int64).view(np.uint8)
+        return np.concatenate([head, *(np.frombuffer(window, np.uint8) for window in windows)])[:, None]
 
     def _seal(self) -> None:
         segment = Segment(self._open_first, self._content(), plain=True)
@@ -84,12 +84,12 @@ class ChunkLog:
         self._attach(segment)
 
     def _attach(self, segment: Segment) -> int:
-        """Let the chunks look into a segment's memory, so they exist once; returns how many there are."""
+        """Let the stored windows look into a segment's memory, so they exist once; returns how many there are."""
         lengths = _lengths(segment)
         content = np.asarray(segment.matrix).reshape(-1).data
         at = 8 * (1 + len(lengths))
         for number, length in enumerate(lengths.tolist(), segment.first):
-            self._chunks[number] = content[at : at + length]
+            self._stored[number] = content[at : at + length]
             at += length
         return len(lengths)
 
@@ -99,8 +99,8 @@ class ChunkLog:
         if self._open_first < self.count:
             content.append(Segment(self._open_first, self._content(), plain=True))
         return {
-            "chunks": content,
-            "chunk_records": [frozen(np.diff(records, axis=0, prepend=0).view(np.uint8))],
+            "compressed": content,
+            "compressed_records": [frozen(np.diff(records, axis=0, prepend=0).view(np.uint8))],
         }
 
     def state(self) -> dict[str, Any]:
@@ -110,21 +110,21 @@ class ChunkLog:
     def load(self, loader: Loader, prefix: str, state: Mapping[str, Any]) -> None:
         self.count, self._open_first = state["count"], state["open_first"]
         self._newest = {int(stream): number for stream, number in state["newest"].items()}
-        for segment in loader.segments(f"{prefix}chunks"):
+        for segment in loader.segments(f"{prefix}compressed"):
             segment.plain, segment.matrix = True, loader.content(segment)
             self._attach(segment)
             if segment.first == self._open_first:
                 self._open_bytes = int(_lengths(segment).sum())
             else:
                 self._segments[segment.first] = segment
-        deltas = loader.content(loader.segments(f"{prefix}chunk_records")[0]).view(np.int64)
+        deltas = loader.content(loader.segments(f"{prefix}compressed_records")[0]).view(np.int64)
         self._last_record = dict(np.cumsum(deltas, axis=0).tolist())
 
 
 def _lengths(segment: Segment) -> npt.NDArray[np.int64]:
     """Stored bytes of each window in a segment ``[windows]``."""
     if segment.matrix is None:
-        raise RuntimeError("chunk segment without content")
+        raise RuntimeError("segment of compressed windows without content")
     flat = segment.matrix.reshape(-1)
     count = int(flat[:8].view(np.int64)[0])
     return flat[8 : 8 * (1 + count)].view(np.int64)
