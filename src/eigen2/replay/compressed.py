@@ -1,5 +1,6 @@
 """Windows whose rows do not repeat: each compressed on its own (bytes shuffled, zstd), saved many to a segment."""
 
+import zlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,7 +23,8 @@ class CompressedWindows:
         self.count = 0
         self._stored: dict[int, bytes | memoryview] = {}
         self._last_record: dict[int, int] = {}
-        self._newest: dict[int, int] = {}
+        self._newest: dict[int, tuple[int, int]] = {}
+        """Number and hash of each stream's newest window."""
         self._segments: dict[int, Segment] = {}
         self._open_first = 0
         self._open_bytes = 0
@@ -33,16 +35,16 @@ class CompressedWindows:
 
     def put(self, stream: int, window: ByteArray, record: int) -> int:
         """Keep a window's bytes ``[elements, itemsize]``; the stream's last one again if it is the same."""
-        stored = zstandard.ZstdCompressor(level=1).compress(np.ascontiguousarray(window.T).data)
-        known = self._newest.get(stream)
-        # Compression is deterministic and reversible: equal compressed bytes are equal windows.
-        if known is not None and self._stored[known] == stored:
+        code = zlib.crc32(window)
+        known, known_code = self._newest.get(stream, (-1, -1))
+        if code == known_code and np.array_equal(self._planes(known).T, window):
             self._last_record[known] = max(self._last_record[known], record)
             return known
+        stored = zstandard.ZstdCompressor(level=1).compress(np.ascontiguousarray(window.T).data)
         number, self.count = self.count, self.count + 1
         self._stored[number] = stored
         self._last_record[number] = record
-        self._newest[stream] = number
+        self._newest[stream] = (number, code)
         self._open_bytes += len(stored)
         if self._open_bytes >= SEGMENT_BYTES:
             self._seal()
@@ -50,8 +52,12 @@ class CompressedWindows:
 
     def read(self, number: int, out: ByteArray) -> None:
         """Unpack a window into ``out [elements, itemsize]``."""
+        out[:] = self._planes(number).T
+
+    def _planes(self, number: int) -> ByteArray:
+        """The shuffled bytes of a window ``[itemsize, elements]``."""
         planes = zstandard.ZstdDecompressor().decompress(self._stored[number])
-        out[:] = np.frombuffer(planes, np.uint8).reshape(self.shape[::-1]).T
+        return np.frombuffer(planes, np.uint8).reshape(self.shape[::-1])
 
     def touch(self, numbers: npt.NDArray[np.int64], record: int) -> None:
         """Records up to `record` name these windows."""
@@ -60,7 +66,7 @@ class CompressedWindows:
 
     def forget(self, head: int) -> None:
         """Drop segments that only records before `head` name; a stream's newest window stays."""
-        held = set(self._newest.values())
+        held = {number for number, _ in self._newest.values()}
         for first, stop in self._spans():
             if all(self._last_record[n] < head and n not in held for n in range(first, stop)):
                 for number in range(first, stop):
@@ -83,15 +89,14 @@ class CompressedWindows:
         self._open_first, self._open_bytes = self.count, 0
         self._attach(segment)
 
-    def _attach(self, segment: Segment) -> int:
-        """Let the stored windows look into a segment's memory, so they exist once; returns how many there are."""
+    def _attach(self, segment: Segment) -> None:
+        """Let the stored windows look into a segment's memory, so that they exist once."""
         lengths = _lengths(segment)
         content = np.asarray(segment.matrix).reshape(-1).data
         at = 8 * (1 + len(lengths))
         for number, length in enumerate(lengths.tolist(), segment.first):
             self._stored[number] = content[at : at + length]
             at += length
-        return len(lengths)
 
     def segments(self) -> dict[str, list[Segment]]:
         records = np.array(list(self._last_record.items()), np.int64).reshape(-1, 2)
@@ -104,12 +109,12 @@ class CompressedWindows:
         }
 
     def state(self) -> dict[str, Any]:
-        newest = {str(stream): number for stream, number in self._newest.items()}
+        newest = {str(stream): list(window) for stream, window in self._newest.items()}
         return {"count": self.count, "newest": newest, "open_first": self._open_first}
 
     def load(self, loader: Loader, prefix: str, state: Mapping[str, Any]) -> None:
         self.count, self._open_first = state["count"], state["open_first"]
-        self._newest = {int(stream): number for stream, number in state["newest"].items()}
+        self._newest = {int(stream): (number, code) for stream, (number, code) in state["newest"].items()}
         for segment in loader.segments(f"{prefix}compressed"):
             segment.plain, segment.matrix = True, loader.content(segment)
             self._attach(segment)
