@@ -34,6 +34,38 @@ def test_windows_come_back_bit_for_bit(window_schema: Schema, source: Any, repea
     assert replay.windows["window"].row_wise is repeat
 
 
+@pytest.mark.parametrize("end", [0.0, 0.2])
+def test_sequences_and_n_steps_of_windows_equal_the_copies(
+    window_schema: Schema, source: Any, end: float
+) -> None:
+    replay, play, naive = Replay(window_schema, 300, seed=1), source(window_schema, 2, 5), []
+    for _ in range(12):
+        steps, following = play.steps(9, end)
+        naive += copies(steps, following)
+        replay.extend_transitions(steps, following)
+    for horizon in (1, 3):
+        sample = replay.sample_sequences(6, horizon)
+        for t, i in np.ndindex(horizon, 6):
+            number = sample.index[t, i]
+            np.testing.assert_array_equal(sample.observation["window"][t, i].numpy(), naive[number][0])
+            np.testing.assert_array_equal(sample.observation["window"][t + 1, i].numpy(), naive[number][1])
+        batch = replay.sample(6, n_step=horizon)
+        for i, number in enumerate(batch.index):
+            last = replay.links.walk(np.array([number]), horizon - 1)[0][-1, 0]
+            np.testing.assert_array_equal(batch.observation["window"][i].numpy(), naive[number][0])
+            np.testing.assert_array_equal(batch.next_observation["window"][i].numpy(), naive[last][1])
+
+
+def test_windows_and_next_windows_share_one_slab(window_schema: Schema, source: Any) -> None:
+    replay = Replay(window_schema, 300, seed=1)
+    replay.extend_transitions(*source(window_schema, 2, 5).steps(30, end=0.0))
+    batch = replay.sample(8)
+    now, after = batch.observation["window"], batch.next_observation["window"]
+    assert after.data_ptr() - now.data_ptr() == 160 * 8
+    kept = batch.clone()
+    assert kept.observation["window"].is_contiguous()
+
+
 def test_overlapping_windows_shrink_and_others_are_compressed(window_schema: Schema, source: Any) -> None:
     sizes = {}
     for repeat in (True, False):

@@ -35,7 +35,7 @@ class CompressedWindows:
 
     def put(self, stream: int, window: ByteArray, record: int) -> int:
         """Keep a window's bytes ``[elements, itemsize]``; the stream's last one again if it is the same."""
-        code = zlib.crc32(window)
+        code = zlib.crc32(window.data)
         known, known_code = self._newest.get(stream, (-1, -1))
         if code == known_code and np.array_equal(self._planes(known).T, window):
             self._last_record[known] = max(self._last_record[known], record)
