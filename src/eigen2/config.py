@@ -64,10 +64,16 @@ class Config(Section):
     """Names of the chosen presets; set by `alg=NAME env=NAME`."""
 
 
-def load_config(overrides: Sequence[str] = ()) -> Config:
-    """Resolve presets and overrides, e.g. ``["env.data=sp20", "alg.population=8", "seed=3"]``."""
+def load_config(overrides: Sequence[str] = (), base: Config | None = None) -> Config:
+    """Resolve presets and overrides, e.g. ``["env.data=sp20", "alg.population=8", "seed=3"]``.
+
+    With `base`, a resumed run's config, overrides apply to it and presets cannot be chosen anew.
+    """
     choices, values = _choices(overrides)
-    base = preset_config(choices)
+    if base is None:
+        base = preset_config({"alg": "erl", "env": "trading"} | choices)
+    elif any(base.presets[group] != name for group, name in choices.items()):
+        raise ConfigError(f"A resumed run keeps its presets ({base.presets}); start a new run for {choices}.")
     ConfigStore.instance().store(name="eigen2_resolved", node=OmegaConf.create(base.model_dump(mode="json")))
     known = dict(_leaves(base.model_dump(mode="json")))
     for override in values:
@@ -112,14 +118,20 @@ def _choices(overrides: Sequence[str]) -> tuple[dict[str, str], list[Override]]:
     try:
         parsed = OverridesParser.create().parse_overrides(list(overrides))
     except (OverrideParseException, HydraException) as error:
-        raise ConfigError(f"Cannot read an override: {str(error).splitlines()[0]}; write key=value.") from error
-    choices = {"alg": "erl", "env": "trading"}
+        raise ConfigError(
+            f"Cannot read an override: {str(error).splitlines()[0]}; write key=value."
+        ) from error
+    choices: dict[str, str] = {}
     values = []
     for override in parsed:
         if override.is_sweep_override():
-            raise ConfigError(f"`{override.input_line}` asks for several values at once; give one value per run.")
+            raise ConfigError(
+                f"`{override.input_line}` asks for several values at once; give one value per run."
+            )
         if override.is_delete() or override.is_add():
-            raise ConfigError(f"`{override.input_line}` adds or deletes a key; every key exists already, write key=value.")
+            raise ConfigError(
+                f"`{override.input_line}` adds or deletes a key; every key exists already, write key=value."
+            )
         if override.key_or_group in GROUPS:
             choices[override.key_or_group] = str(override.value())
         else:
@@ -130,7 +142,9 @@ def _choices(overrides: Sequence[str]) -> tuple[dict[str, str], list[Override]]:
 def _preset(group: str, name: str) -> dict[str, Any]:
     names = presets(group)
     if name not in names:
-        raise ConfigError(f"{group}={name} is not a preset{_nearest(name, names)}; there are: {', '.join(names)}.")
+        raise ConfigError(
+            f"{group}={name} is not a preset{_nearest(name, names)}; there are: {', '.join(names)}."
+        )
     text = resources.files("eigen2.conf").joinpath(group, f"{name}.yaml").read_text(encoding="utf-8")
     return dict(yaml.safe_load(text) or {})
 
@@ -141,7 +155,9 @@ def _refuse_unknown(override: Override, known: Mapping[str, Any]) -> None:
         raise ConfigError("Presets are chosen by `alg=NAME env=NAME`, not by `presets`.")
     if key in known or any(name.startswith(key + ".") for name in known):
         return
-    raise ConfigError(f"Unknown key `{key}`{_nearest(key, list(known))}; `eigen2 train --show-config` lists all keys.")
+    raise ConfigError(
+        f"Unknown key `{key}`{_nearest(key, list(known))}; `eigen2 train --show-config` lists all keys."
+    )
 
 
 def _nearest(name: str, names: Sequence[str]) -> str:

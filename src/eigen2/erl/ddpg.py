@@ -38,11 +38,11 @@ class Learners:
         self.critic_target = take(self.critic, slice(None))
         for value in (*self.actor.values(), *self.critic.values()):
             value.requires_grad_(True)
-        self.actor_optimiser = torch.optim.Adam(list(self.actor.values()), lr=config.actor_lr, foreach=True)
+        self.actor_optimiser = torch.optim.Adam(list(self.actor.values()), lr=config.actor_lr, fused=True)
         self.critic_optimiser = torch.optim.Adam(
-            list(self.critic.values()), lr=config.critic_lr, foreach=True
+            list(self.critic.values()), lr=config.critic_lr, fused=True
         )
-        self.direct_optimiser = torch.optim.Adam(list(self.actor.values()), lr=config.direct_lr, foreach=True)
+        self.direct_optimiser = torch.optim.Adam(list(self.actor.values()), lr=config.direct_lr, fused=True)
         self.updates = 0
 
     def train(

@@ -14,7 +14,7 @@ from eigen2.envs.gym import GymBatch
 from eigen2.erl.config import ERLConfig
 from eigen2.erl.task import Batch, Episodes, FloatArray, Rollout, Transitions
 from eigen2.errors import ConfigError
-from eigen2.nets.stacked import Params, agents_in, init_linear, init_norm, linear, norm
+from eigen2.nets.stacked import Params, agents_in, init_linear, linear
 from eigen2.replay import Field, Replay, Schema
 
 MOST_STEPS = 10_000
@@ -31,7 +31,7 @@ class GymTask:
     # Networks
 
     def init_actor(self, agents: int, rng: torch.Generator) -> Params:
-        return _init_mlp(agents, self.observations, self.alg.hidden, self.actions, rng)
+        return _init_mlp(agents, self.observations, self.alg.hidden, self.actions, rng, gain=float(__import__("os").environ.get("GAIN","0.3")))
 
     def init_critic(self, agents: int, rng: torch.Generator) -> Params:
         return _init_mlp(agents, self.observations + self.actions, self.alg.hidden, 1, rng)
@@ -128,21 +128,27 @@ class GymTask:
         )
 
 
-def _init_mlp(agents: int, inputs: int, hidden: int, outputs: int, rng: torch.Generator) -> Params:
+def _init_mlp(agents: int, inputs: int, hidden: int, outputs: int, rng: torch.Generator, gain: float = 0.3) -> Params:
     params: Params = {}
     init_linear(params, "0", (agents, inputs, hidden), rng)
-    init_norm(params, "0.norm", agents, hidden)
     init_linear(params, "1", (agents, hidden, hidden), rng)
-    init_norm(params, "1.norm", agents, hidden)
-    init_linear(params, "2", (agents, hidden, outputs), rng, gain=0.3)
+    init_linear(params, "2", (agents, hidden, outputs), rng, gain=gain)
     return params
 
 
 def _mlp(params: Params, x: Tensor) -> Tensor:
-    """out = C relu(norm(B relu(norm(A x))))"""
-    h = F.relu(norm(params, "0.norm", linear(params, "0", x)))
-    h = F.relu(norm(params, "1.norm", linear(params, "1", h)))
+    """out = C relu(norm(B relu(norm(A x)))), [agent, row, in] -> [agent, row, out].
+
+    The norms have no gain and shift of their own: the next layer can do the same, and small networks on a CPU cost
+    what their number of operations costs.
+    """
+    h = F.relu(_standardised(linear(params, "0", x)))
+    h = F.relu(_standardised(linear(params, "1", h)))
     return linear(params, "2", h)
+
+
+def _standardised(x: Tensor) -> Tensor:
+    return F.layer_norm(x, x.shape[-1:])
 
 
 def _by_episode(

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from eigen2 import seeds
 from eigen2.erl.champions import HallOfFame
@@ -72,6 +73,12 @@ class ERLTrainer:
     @property
     def best_score(self) -> float:
         return self.hall.best
+
+    def best_weights(self) -> dict[str, Tensor]:
+        return {name: value[0].contiguous() for name, value in self.hall.champion.items()}
+
+    def take_records(self) -> dict[str, list[dict[str, Any]]]:
+        return {"lineage": self.lineage}
 
     def step(self) -> dict[str, float]:
         generation = self.generation

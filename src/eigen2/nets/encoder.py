@@ -13,6 +13,7 @@ number of symbols.
 
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -26,7 +27,11 @@ from torch.utils.checkpoint import checkpoint
 from eigen2.nets.stacked import Params, agents_in, init_linear, init_norm, linear, norm
 
 CHUNK_ROWS = 1 << 14
-"""Rows (day x symbol) of one agent worked on at a time: few enough to stay in the processor's cache."""
+"""Rows (agent x day x symbol) worked on at a time: few enough to stay in the processor's cache."""
+KEPT_ROWS = 1 << 17
+"""Rows whose layers are all remembered for the backward pass; beyond, chunks are computed again instead."""
+
+Days = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -52,24 +57,28 @@ class DayPlan:
     rows `[time]` are day indices, -1 for days before the market began; position `[day wanted]` finds each wanted day.
     """
 
-    rows: npt.NDArray[np.int64]
-    position: npt.NDArray[np.int64]
+    rows: Days
+    position: Days
 
 
-def plan_days(days: npt.NDArray[np.int64], history: int) -> DayPlan:
+def plan_days(days: Days, history: int) -> DayPlan:
     """Lay out `days` in runs, each preceded by `history - 1` earlier days; overlapping histories are shared."""
     wanted = np.unique(days)
     if history == 1:
         return DayPlan(wanted, np.searchsorted(wanted, days))
-    breaks = np.flatnonzero(np.diff(wanted) >= history) + 1
-    rows, position = [], np.empty(len(wanted), np.int64)
+    rows, position = [], []
     offset = 0
-    for group in np.split(np.arange(len(wanted)), breaks):
-        span = np.arange(wanted[group[0]] - history + 1, wanted[group[-1]] + 1)
-        position[group] = offset + wanted[group] - span[0]
+    for run in _runs(wanted, history):
+        span = np.arange(run[0] - history + 1, run[-1] + 1)
+        position.append(offset + run - span[0])
         rows.append(np.maximum(span, -1))
         offset += len(span)
-    return DayPlan(np.concatenate(rows), position[np.searchsorted(wanted, days)])
+    return DayPlan(np.concatenate(rows), np.concatenate(position)[np.searchsorted(wanted, days)])
+
+
+def _runs(days: Days, history: int) -> list[Days]:
+    """Ascending days cut where their histories do not overlap."""
+    return np.split(days, np.flatnonzero(np.diff(days) >= history) + 1)
 
 
 def gather_inputs(market: MarketTensors, plan: DayPlan) -> Tensor:
@@ -81,9 +90,9 @@ def gather_inputs(market: MarketTensors, plan: DayPlan) -> Tensor:
     return inputs
 
 
-FULL_TILES = 192
-"""Rows are padded to a multiple of this. A matrix product treats left-over rows by another code path, which may round
-differently: without the padding the last day of a pass could differ, in the last bit, from the same day elsewhere."""
+SPARE_ROWS = 191
+"""Rows of no meaning after the last one. A matrix product treats left-over rows by another code path, which may round
+differently: without them the last day of a pass could differ, in the last bit, from the same day elsewhere."""
 
 
 class Encoder(Protocol):
@@ -93,12 +102,19 @@ class Encoder(Protocol):
     def init(self, params: Params, agents: int, rng: torch.Generator) -> None: ...
 
     def embed(self, params: Params, inputs: Tensor, position: Tensor) -> Tensor:
-        """inputs `[time, symbol, channel]`, position `[wanted]` -> `[agent, wanted, symbol, hidden]`."""
+        """inputs `[time, symbol, channel]`, position `[wanted]` -> `[agent, wanted, symbol, hidden]`.
+
+        Each wanted position has its whole history before it on the time axis.
+        """
         ...
 
 
 class CausalEncoder:
-    """h <- h + conv(silu(norm(h))), two taps each, with dilation 1, 2, 4, ... after a pointwise layer."""
+    """h[t] <- h[t] + W a[t] + V a[t - d] with a = silu(norm(h)), after a pointwise layer.
+
+    The reach d halves from layer to layer: 2**(layers - 1), ..., 2, 1. The far past is read first, so that all later
+    layers are computed on little more than the wanted days.
+    """
 
     def __init__(self, channels: int, hidden: int, layers: int) -> None:
         self.channels, self.hidden, self.layers = channels, hidden, layers
@@ -114,28 +130,58 @@ class CausalEncoder:
             )
 
     def embed(self, params: Params, inputs: Tensor, position: Tensor) -> Tensor:
-        if self.layers == 0:
-            return self._pass(params, inputs[position])
-        chunk = partial(self._wanted, params, position=position)
-        return in_symbol_chunks(chunk, inputs, params)
+        wanted, order = np.unique(position.cpu().numpy(), return_inverse=True)
+        whole = len(self._needed(wanted)[0]) * inputs.shape[1] * agents_in(params)
+        runs = [wanted] if whole <= CHUNK_ROWS else _runs(wanted, self.history)
+        chunks = [
+            in_symbol_chunks(
+                partial(self._pass, params, days=run),
+                inputs,
+                params,
+                rows=whole,
+                time=len(self._needed(run)[0]),
+            )
+            for run in runs
+        ]
+        embedding = torch.cat(chunks, dim=1) if len(chunks) > 1 else chunks[0]
+        if np.array_equal(order, np.arange(len(wanted))):
+            return embedding
+        return embedding[:, torch.as_tensor(order, device=embedding.device)]
 
-    def _wanted(self, params: Params, inputs: Tensor, position: Tensor) -> Tensor:
-        return self._pass(params, inputs)[:, position]
-
-    def _pass(self, params: Params, inputs: Tensor) -> Tensor:
-        """`[time, symbol, channel]` -> `[agent, time, symbol, hidden]`."""
-        time, symbols, channels = inputs.shape
-        agents, rows = agents_in(params), time * symbols
-        x = F.pad(inputs.reshape(1, rows, channels), (0, 0, 0, -rows % FULL_TILES))
-        h = linear(params, "encoder.in", x.expand(agents, -1, -1))
+    def _needed(self, days: Days) -> list[Days]:
+        """Days that must be known before each layer, and last the wanted days themselves; all ascending."""
+        needed = [days]
         for layer in range(self.layers):
+            needed.insert(0, np.union1d(needed[0], needed[0] - 2**layer))
+        return needed
+
+    def _pass(self, params: Params, inputs: Tensor, days: Days) -> Tensor:
+        """inputs `[time, symbol, channel]`, days `[wanted]` ascending -> `[agent, wanted, symbol, hidden]`."""
+        agents, symbols = agents_in(params), inputs.shape[1]
+        spare = np.arange(1, 1 + -(-SPARE_ROWS // symbols))
+        needed = self._needed(days)
+        x = inputs[torch.as_tensor(np.append(needed[0], 0 * spare), device=inputs.device)]
+        h = linear(params, "encoder.in", x.reshape(1, -1, self.channels).expand(agents, -1, -1))
+        for layer, (known, after) in enumerate(pairwise(needed)):
             a = F.silu(norm(params, f"encoder.{layer}.norm", h))
-            # Time is the slow axis, so "2**layer days ago" is a shift by whole blocks of symbols.
-            past = F.pad(a, (0, 0, 2**layer * symbols, 0))[:, : a.shape[1]]
-            now, before = params[f"encoder.{layer}.conv.w"].chunk(2, dim=1)
-            h = torch.baddbmm(h + params[f"encoder.{layer}.conv.b"], a, now)
-            h = torch.baddbmm(h, past, before)
-        return h[:, :rows].reshape(agents, time, symbols, self.hidden)
+            now = np.searchsorted(known, after)
+            before = np.searchsorted(known, after - 2 ** (self.layers - 1 - layer))
+            now, before = np.append(now, now[-1] + spare), np.append(before, before[-1] + spare)
+            here, there = params[f"encoder.{layer}.conv.w"].chunk(2, dim=1)
+            h = take_days(h, now, symbols) + params[f"encoder.{layer}.conv.b"]
+            h = h.baddbmm_(take_days(a, now, symbols), here)
+            h = h.baddbmm_(take_days(a, before, symbols), there)
+        return h.view(agents, -1, symbols, self.hidden)[:, : len(days)]
+
+
+def take_days(x: Tensor, days: Days, symbols: int) -> Tensor:
+    """Rows of the given days of x `[agent, day x symbol, hidden]`; a view where the days are consecutive."""
+    first, count = int(days[0]), len(days)
+    if int(days[-1]) - first == count - 1:
+        return x[:, first * symbols : (first + count) * symbols]
+    agents, _, hidden = x.shape
+    blocks = x.view(agents, -1, symbols * hidden)
+    return blocks[:, torch.as_tensor(days, device=x.device)].view(agents, -1, hidden)
 
 
 class CnnLstmEncoder:
@@ -157,9 +203,11 @@ class CnnLstmEncoder:
     def embed(self, params: Params, inputs: Tensor, position: Tensor) -> Tensor:
         days = position.view(-1, 1) + torch.arange(1 - self.history, 1, device=position.device)
         parts = []
-        per_chunk = max(1, CHUNK_ROWS // (self.history * inputs.shape[1]))
+        rows = days.numel() * inputs.shape[1] * agents_in(params)
+        per_chunk = max(1, CHUNK_ROWS // (self.history * inputs.shape[1] * agents_in(params)))
         for some in days.split(per_chunk):
-            parts.append(in_symbol_chunks(partial(self._windows, params, days=some), inputs, params))
+            encode = partial(self._windows, params, days=some)
+            parts.append(in_symbol_chunks(encode, inputs, params, time=some.numel(), rows=rows))
         return torch.cat(parts, dim=1)
 
     def _windows(self, params: Params, inputs: Tensor, days: Tensor) -> Tensor:
@@ -183,17 +231,19 @@ class _Chunk(Protocol):
     def __call__(self, *, inputs: Tensor) -> Tensor: ...
 
 
-def in_symbol_chunks(encode: _Chunk, inputs: Tensor, params: Params) -> Tensor:
-    """`encode` on a few symbols at a time, joined along the symbol axis (2)."""
-    symbols = inputs.shape[1]
-    at_once = max(1, CHUNK_ROWS // inputs.shape[0])
-    if symbols <= at_once:
-        return encode(inputs=inputs)
+def in_symbol_chunks(encode: _Chunk, inputs: Tensor, params: Params, *, time: int, rows: int) -> Tensor:
+    """`encode` on a few symbols at a time, joined along the symbol axis (2).
+
+    One symbol takes `time` rows of each agent; `rows` is what the caller works on altogether, which decides whether
+    it can all be remembered for the backward pass.
+    """
     training = torch.is_grad_enabled() and any(value.requires_grad for value in params.values())
+    if rows <= (KEPT_ROWS if training else CHUNK_ROWS):
+        return encode(inputs=inputs)
     parts = []
-    for part in inputs.split(at_once, dim=1):
+    for part in inputs.split(max(1, CHUNK_ROWS // (time * agents_in(params))), dim=1):
         if training:
             parts.append(checkpoint(lambda part: encode(inputs=part), part, use_reentrant=False))
         else:
             parts.append(encode(inputs=part))
-    return torch.cat(parts, dim=2)
+    return torch.cat(parts, dim=2) if len(parts) > 1 else parts[0]

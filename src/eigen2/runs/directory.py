@@ -77,7 +77,9 @@ def find_run(name: str | None, root: Path) -> RunDirectory:
     if name is None:
         latest = root / "latest"
         if not latest.exists():
-            raise ConfigError(f"There is no run in {root.absolute()} to continue; start one with `eigen2 train`.")
+            raise ConfigError(
+                f"There is no run in {root.absolute()} to continue; start one with `eigen2 train`."
+            )
         return _existing(latest.resolve())
     for path in (Path(name), root / name):
         if path.is_dir():

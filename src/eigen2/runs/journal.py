@@ -4,6 +4,7 @@ The size of each log is written into every checkpoint; a resume cuts the logs ba
 uninterrupted story.
 """
 
+import errno
 import json
 import math
 import os
@@ -14,22 +15,31 @@ from typing import Any
 
 
 class Journal:
-    """Appends records to <directory>/<name>.jsonl, one JSON object per line."""
+    """Appends records to <directory>/<name>.jsonl, one JSON object per line.
+
+    A full disk does not lose records: they wait in memory and are written, in order, when there is room again.
+    """
 
     def __init__(self, directory: Path, names: tuple[str, ...]) -> None:
-        self.directory = directory
-        self._files = {name: open(self._path(name), "ab", buffering=0) for name in names}  # noqa: SIM115
+        self._files = {name: open(directory / f"{name}.jsonl", "ab", buffering=0) for name in names}  # noqa: SIM115
+        self._waiting: dict[str, bytes] = dict.fromkeys(names, b"")
 
     def append(self, name: str, record: Mapping[str, Any]) -> None:
         line = json.dumps(_plain(record), allow_nan=False, separators=(",", ":")) + "\n"
-        self._files[name].write(line.encode())
+        self._waiting[name] += line.encode()
+        try:
+            self._flush(name)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+                raise
 
     def event(self, kind: str, message: str, **facts: Any) -> None:
         self.append("events", {"time": round(time.time(), 3), "kind": kind, "message": message, **facts})
 
     def sizes(self) -> dict[str, int]:
-        """Bytes of each log now, after making them durable."""
-        for file in self._files.values():
+        """Bytes of each log now, complete and durable; raises OSError while the disk does not take them."""
+        for name, file in self._files.items():
+            self._flush(name)
             os.fsync(file.fileno())
         return {name: os.fstat(file.fileno()).st_size for name, file in self._files.items()}
 
@@ -37,8 +47,20 @@ class Journal:
         for file in self._files.values():
             file.close()
 
-    def _path(self, name: str) -> Path:
-        return self.directory / f"{name}.jsonl"
+    def _flush(self, name: str) -> None:
+        file, data = self._files[name], self._waiting[name]
+        if not data:
+            return
+        size = os.fstat(file.fileno()).st_size
+        try:
+            written = file.write(data)
+        except OSError:
+            file.truncate(size)
+            raise
+        if written != len(data):
+            file.truncate(size)
+            raise OSError(errno.ENOSPC, f"no room for {name}.jsonl")
+        self._waiting[name] = b""
 
 
 def cut_back(directory: Path, sizes: Mapping[str, int]) -> None:

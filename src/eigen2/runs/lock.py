@@ -28,10 +28,14 @@ class RunLock:
             self._file.seek(0)
             holder = self._file.read()
             self._file.close()
-            raise ConfigError(f"{self.path.parent} is being trained by {_describe(holder)}; stop it first.") from error
+            raise ConfigError(
+                f"{self.path.parent} is being trained by {_describe(holder)}; stop it first."
+            ) from error
         self._warn = self._other_host()
         self._file.truncate(0)
-        self._file.write(json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": int(time.time())}))
+        self._file.write(
+            json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": int(time.time())})
+        )
         self._file.flush()
         return self
 

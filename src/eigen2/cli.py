@@ -1,0 +1,214 @@
+"""The command line: one function per verb, no logic."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from eigen2.errors import DamagedStateError, Eigen2Error
+
+app = typer.Typer(
+    add_completion=False, no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False,
+    help="Trains reinforcement-learning agents on rented machines and loses nothing.",
+)  # fmt: skip
+data_app = typer.Typer(no_args_is_help=True, help="Samples, and checks of your own prices.")
+replay_app = typer.Typer(no_args_is_help=True, help="Look into a run's replay buffer.")
+app.add_typer(data_app, name="data")
+app.add_typer(replay_app, name="replay")
+
+Overrides = Annotated[
+    list[str] | None,
+    typer.Argument(help="key=value, e.g. env.data=sp20 alg.population=8 seed=3", show_default=False),
+]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout and nothing else there.")]
+RunName = Annotated[str, typer.Argument(help="A run directory, or a run's name.")]
+Root = Annotated[Path, typer.Option("--root", help="Directory that holds the runs.")]
+NEWEST = "\0newest"
+
+
+@app.command()
+def train(
+    overrides: Overrides = None,
+    resume: Annotated[str | None, typer.Option("--resume", metavar="[RUN]", help="Go on with a run; the newest when none is named.")] = None,
+    show_config: Annotated[bool, typer.Option("--show-config", help="Print the resolved config and what differs from the preset, then stop.")] = False,
+    as_json: Json = False,
+) -> None:  # fmt: skip
+    """Train agents. Without arguments: ERL on the embedded sp20 prices.
+
+    [bold]eigen2 train[/bold]                                      16 agents, 25 generations, sp20
+
+    [bold]eigen2 train env.data=prices.csv seed=3[/bold]           your own prices
+
+    [bold]eigen2 train env.actions=weights alg.population=8[/bold] another rule, fewer agents
+
+    [bold]eigen2 train env=gym env.id=Pendulum-v1[/bold]           any continuous Gymnasium task
+
+    [bold]eigen2 train --resume[/bold]                             go on with the newest run
+    """
+    from eigen2.runs.verbs import print_config, resume_run, start_run
+
+    if show_config:
+        print_config(overrides or [], _console(as_json))
+        return
+    console = _console(as_json)
+    if resume is None:
+        facts = start_run(overrides or [], console)
+    else:
+        facts = resume_run(None if resume == NEWEST else resume, overrides or [], console)
+    if as_json:
+        _print_json(facts)
+
+
+@app.command()
+def evaluate(
+    arguments: Annotated[list[str] | None, typer.Argument(metavar="RUN", help="A run; or overrides with --policy.", show_default=False)] = None,
+    split: Annotated[str, typer.Option("--split", help="validation or holdout.")] = "validation",
+    policy: Annotated[str | None, typer.Option("--policy", help="A benchmark by name (equal_weight, rebalanced, random, cash, oracle) instead of a run.")] = None,
+    as_json: Json = False,
+) -> None:  # fmt: skip
+    """Closed-loop evaluation of a run's champion, or of a named benchmark, against the benchmarks."""
+    from eigen2.runs.verbs import look_at_policy, look_at_run
+
+    given = arguments or []
+    look = look_at_policy(policy, split, given) if policy is not None else look_at_run(given, split)
+    _print_json(look.facts) if as_json else Console().print(look.shown, highlight=False)
+
+
+@app.command()
+def runs(root: Root = Path("runs"), as_json: Json = False) -> None:
+    """Which run is which."""
+    from eigen2.runs.proving import list_runs
+
+    found = list_runs(root)
+    if as_json:
+        sys.stdout.write(json.dumps(found) + "\n")
+        return
+    table = Table("name", "state", "step", "best", "MB")
+    for run in found:
+        best = "" if run["best"] is None else f"{run['best']:.4g}"
+        table.add_row(
+            run["name"], run["state"], f"{run['step']}/{run['steps']}", best, f"{run['bytes'] / 1e6:.1f}"
+        )
+    Console().print(table)
+
+
+@app.command()
+def verify(run: RunName, root: Root = Path("runs"), as_json: Json = False) -> None:
+    """Check the hash of every stored byte of a run."""
+    from eigen2.runs.directory import find_run
+    from eigen2.store.integrity import verify as verify_store
+
+    report = verify_store(find_run(run, root).path)
+    _report(report.as_dict(), f"{report.objects} objects, {report.bytes:,} bytes, {len(report.manifests)} manifests: every hash holds.", report.ok, as_json, (*report.damaged, *report.missing))  # fmt: skip
+
+
+@app.command("verify-resume")
+def verify_resume(run: RunName, root: Root = Path("runs"), as_json: Json = False) -> None:
+    """Run the last step again from the previous checkpoint and compare every tensor."""
+    from eigen2.runs.directory import find_run
+    from eigen2.runs.proving import verify_resume as prove
+
+    proof = prove(find_run(run, root), _console(as_json))
+    _report(proof.to_json(), f"Steps {proof.first + 1} to {proof.last} ran again: every tensor and the replay are identical.", proof.ok, as_json, tuple(f"{name} differs after the step was run again" for name in proof.differing))  # fmt: skip
+
+
+@app.command()
+def fingerprint(run: RunName, root: Root = Path("runs"), as_json: Json = False) -> None:
+    """One hash of the whole training state."""
+    from eigen2.runs.directory import find_run
+    from eigen2.runs.proving import run_fingerprint
+
+    facts = run_fingerprint(find_run(run, root))
+    _print_json(facts) if as_json else typer.echo(f"{facts['fingerprint']}  step {facts['step']}")
+
+
+@data_app.command("list")
+def data_list(as_json: Json = False) -> None:
+    """Embedded samples and synthetic markets, with their caveats."""
+    from eigen2.runs.verbs import sample_facts, sample_table
+
+    _print_json({"samples": sample_facts()}) if as_json else Console().print(sample_table(), highlight=False)
+
+
+@data_app.command("check")
+def data_check(file: Path, overrides: Overrides = None, as_json: Json = False) -> None:
+    """Check a price file; every finding names file, row and symbol. Nothing is written."""
+    from eigen2.runs.verbs import check_prices
+
+    check_prices(file, overrides or [], _console(as_json), _print_json if as_json else None)
+
+
+@data_app.command("build")
+def data_build(source: Path, out: Path, as_json: Json = False) -> None:
+    """Read and check a price file, and write it as a canonical parquet file."""
+    from eigen2.market.build import build
+
+    prices, warnings = build(source, out)
+    days, symbols = prices.close.shape
+    facts = {"file": str(out), "days": days, "symbols": symbols, "warnings": [w.sentence() for w in warnings]}
+    _print_json(facts) if as_json else typer.echo(f"{out}: {days} days, {symbols} symbols")
+
+
+@replay_app.command("info")
+def replay_info(run: RunName, root: Root = Path("runs"), as_json: Json = False) -> None:
+    """Transitions, and what they cost in memory and on disk."""
+    from eigen2.runs.verbs import replay_facts
+
+    facts = replay_facts(run, root)
+    _print_json(facts) if as_json else typer.echo(
+        "\n".join(f"{key:12} {value:,}" for key, value in facts.items())
+    )
+
+
+@replay_app.command("verify")
+def replay_verify(run: RunName, root: Root = Path("runs"), as_json: Json = False) -> None:
+    """Decode every block of a run's replay and check it."""
+    from eigen2.runs.verbs import verify_replay
+
+    facts = verify_replay(run, root)
+    _print_json(facts) if as_json else typer.echo(f"{facts['segments']} segments: every block holds.")
+
+
+def main() -> None:
+    """Run the command; a failure is one sentence on stderr and an exit code."""
+    arguments = _optional_resume(sys.argv[1:])
+    debug = "--debug" in arguments
+    try:
+        app([argument for argument in arguments if argument != "--debug"], standalone_mode=True)
+    except Eigen2Error as error:
+        if debug:
+            raise
+        Console(stderr=True).print(f"eigen2: {error}", highlight=False, markup=False, soft_wrap=True)
+        raise SystemExit(error.exit_code) from None
+
+
+def _optional_resume(arguments: list[str]) -> list[str]:
+    """`--resume` may stand alone: give it a value when the next word is an option, an override or nothing."""
+    out = []
+    for index, argument in enumerate(arguments):
+        following = arguments[index + 1] if index + 1 < len(arguments) else "-"
+        alone = argument == "--resume" and (following.startswith("-") or "=" in following)
+        out.append(f"--resume={NEWEST}" if alone else argument)
+    return out
+
+
+def _console(as_json: bool) -> Console:
+    """Progress goes to stdout, unless that is kept for JSON."""
+    return Console(stderr=as_json)
+
+
+def _print_json(facts: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(facts, allow_nan=False) + "\n")
+
+
+def _report(facts: dict[str, Any], good: str, ok: bool, as_json: bool, problems: tuple[str, ...]) -> None:
+    if as_json:
+        _print_json(facts)
+    elif ok:
+        typer.echo(good)
+    if not ok:
+        raise DamagedStateError("; ".join(problems))

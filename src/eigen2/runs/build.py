@@ -1,0 +1,102 @@
+"""From a config to the objects of a run."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+
+from eigen2 import seeds
+from eigen2.config import Config
+from eigen2.envs.config import GymConfig, TradingConfig
+from eigen2.envs.trading import TradingCore
+from eigen2.erl.gym import GymTask
+from eigen2.erl.market import MarketTask
+from eigen2.erl.trainer import ERLTrainer
+from eigen2.erl.workers import Play, inline, processes
+from eigen2.errors import ConfigError
+from eigen2.evaluation.backtest import run_policy
+from eigen2.evaluation.ledger import TrialLedger
+from eigen2.evaluation.policies import equal_weight_benchmark
+from eigen2.market.data import MarketData
+from eigen2.market.load import load_market
+from eigen2.replay import Replay
+from eigen2.runs.trainer import Progress
+
+
+@dataclass(frozen=True)
+class Built:
+    """A run's trainer and what it stands on."""
+
+    config: Config
+    market: MarketData | None
+    task: MarketTask | GymTask
+    trainer: ERLTrainer
+
+    @property
+    def data_fingerprint(self) -> str:
+        return "" if self.market is None else self.market.fingerprint
+
+
+@contextmanager
+def build(config: Config, progress: Progress | None = None) -> Iterator[Built]:
+    """Everything in memory, nothing on disk; worker processes end with the context."""
+    torch.set_num_threads(config.threads)
+    market = load_prices(config)
+    task = make_task(config, market)
+    replay = Replay(
+        task.schema(),
+        config.replay.capacity,
+        seeds.integer(config.seed, "replay"),
+        compress=config.replay.compress,
+    )
+    ledger = None if market is None else trial_ledger(market, config)
+    with _players(config, task) as play:
+        trainer = ERLTrainer(
+            task, config.alg, replay, config.seed, ledger=ledger, play=play, progress=progress
+        )
+        yield Built(config, market, task, trainer)
+
+
+def load_prices(config: Config) -> MarketData | None:
+    return load_market(config.env, config.seed) if isinstance(config.env, TradingConfig) else None
+
+
+def make_task(config: Config, market: MarketData | None) -> MarketTask | GymTask:
+    device = pick_device(config.device)
+    if isinstance(config.env, GymConfig):
+        return GymTask(config.env, config.alg, config.seed, device)
+    assert market is not None
+    return MarketTask(market, config.env, config.alg, device)
+
+
+def worker_task(config: Config) -> MarketTask | GymTask:
+    """A worker process's own task."""
+    return make_task(config, load_prices(config))
+
+
+def trial_ledger(market: MarketData, config: Config) -> TrialLedger:
+    assert isinstance(config.env, TradingConfig)
+    rival = equal_weight_benchmark(market, config.env, market.validation)
+    days = run_policy(TradingCore(market, rival.config, 1), rival.policy, market.validation)
+    return TrialLedger(days.log_returns[0])
+
+
+def pick_device(name: str) -> torch.device:
+    """auto takes CUDA, then MPS, then the CPU; a device asked for by name must be there."""
+    present = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    if name == "auto":
+        return torch.device(next(kind for kind, there in present.items() if there))
+    if not present[name]:
+        raise ConfigError(f"device={name} is not available on this machine; use device=auto or device=cpu.")
+    return torch.device(name)
+
+
+@contextmanager
+def _players(config: Config, task: MarketTask | GymTask) -> Iterator[Play]:
+    if config.cluster == "inline":
+        yield inline(task)
+        return
+    with processes(partial(worker_task, config), config.workers, config.threads) as play:
+        yield play
