@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from eigen2.errors import DamagedStateError
-from eigen2.replay import Replay, Schema, manifest_blobs, manifest_info
+from eigen2.replay import Replay, Schema, manifest_blobs, manifest_info, verify_blobs
 
 
 class Disk(dict[str, bytes]):
@@ -181,3 +181,15 @@ def test_info_and_report_say_what_is_held_and_written(small_schema: Schema, sour
     snapshot = replay.snapshot()
     list(snapshot.blobs())
     assert snapshot.report().startswith("replay: 500 transitions, ")
+
+
+def test_a_save_that_fails_half_way_lets_go_and_the_next_one_works(small_schema: Schema, source: Any) -> None:
+    replay, play, disk = Replay(small_schema, 200, seed=4), source(small_schema, 5, 2), Disk()
+    replay.extend_transitions(*play.steps(40))
+    blobs = replay.snapshot().blobs()
+    next(blobs)
+    blobs.close()
+    assert all(segment._holders == 0 for segment in replay.ring.segments.values())
+    manifest = disk.save(replay)
+    assert len(Replay.restore(manifest, disk.__getitem__)) == 200
+    assert verify_blobs(manifest, disk.__getitem__) == len(disk)

@@ -33,18 +33,21 @@ class Snapshot:
 
         What has been yielded is let go, so a snapshot is written once; if that fails, take a new one.
         """
-        while self._held:
-            segment = self._held[0]
-            if segment.name is None or segment.name not in known:
-                data = segment.encode(self._digest, self._compress)
-                name = str(segment.name)
-                if name not in known:
-                    self.raw_bytes += segment.raw_bytes
-                    self.written_bytes += len(data)
-                    self.written_segments += 1
-                    yield name, data
-                del data
-            self._held.pop(0).let_go()
+        try:
+            while self._held:
+                segment = self._held[0]
+                if segment.name is None or segment.name not in known:
+                    data = segment.encode(self._digest, self._compress)
+                    name = str(segment.name)
+                    if name not in known:
+                        self.raw_bytes += segment.raw_bytes
+                        self.written_bytes += len(data)
+                        self.written_segments += 1
+                        yield name, data
+                    del data
+                self._held.pop(0).let_go()
+        finally:
+            self.close()
 
     @property
     def manifest(self) -> dict[str, Any]:
