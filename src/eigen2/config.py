@@ -162,7 +162,7 @@ def _refuse_unknown(override: Override, known: Mapping[str, Any]) -> None:
 
 def _nearest(name: str, names: Sequence[str]) -> str:
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    return f", did you mean `{close[0]}`?" if close else ""
+    return f" (did you mean `{close[0]}`?)" if close else ""
 
 
 def _leaves(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -1,0 +1,148 @@
+"""Does it learn? Planted reversal and momentum, orders and weights: gradient only, evolution only, both.
+
+Every run gets the same CPU budget and one thread. The score is the champion's share of the oracle's excess over equal
+weight on a holdout of 1,650 days, at a quarter, half and the whole of the budget; untrained agents are shown beside it.
+
+    ./run bench learning            5 seeds, two runs side by side (about 25 minutes on 2 idle cores)
+    ./run bench learning --quick    1 seed
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+MARKETS = ("reversal", "momentum")
+ACTIONS = ("orders", "weights")
+MODES: dict[str, list[str]] = {
+    "gradient": ["alg.variation=none", "alg.population=4", "alg.learners=4", "alg.elites=1"],
+    "evolution": ["alg.learners=0"],
+    "both": [],
+}
+BUDGET = 45.0
+"""CPU seconds of training; the bar is 90."""
+LEGS = (0.25, 0.5, 1.0)
+MARKET = [
+    "env.validation_days=500",
+    "env.holdout_days=1650",
+    "env.synthetic.days=5500",
+    "env.synthetic.symbols=12",
+]
+
+
+def one_run(market: str, actions: str, mode: str, seed: int) -> dict[str, Any]:
+    """Train in this process until the budget is spent; evaluation is not part of it."""
+    from eigen2.config import load_config
+    from eigen2.erl.market import MarketTask
+    from eigen2.erl.policy import market_policy
+    from eigen2.evaluation.evaluate import evaluate_market
+    from eigen2.nets.stacked import Params, take
+    from eigen2.runs.build import build
+
+    named = [f"env.data=planted_{market}", f"env.actions={actions}", f"seed={seed}", "alg.generations=1000"]
+    config = load_config([*named, *MARKET, *MODES[mode]])
+    with build(config) as built:
+        data, task, trainer, env = built.market, built.task, built.trainer, config.env
+        assert data is not None
+        assert isinstance(task, MarketTask)
+        assert env.kind == "trading"
+
+        def judge(actor: Params) -> Any:
+            policy = market_policy(task, actor, (data.validation, data.holdout))
+            return evaluate_market(data, env, policy, "holdout", seed=seed, ledger=trainer.ledger)
+
+        untrained = judge(take(trainer.actors, [0])).share_of_oracle
+        shares: list[float] = []
+        spent = 0.0
+        for leg in LEGS:
+            while spent < leg * BUDGET:
+                began = time.process_time()
+                trainer.step()
+                spent += time.process_time() - began
+            found = judge(trainer.hall.champion)
+            shares.append(found.share_of_oracle)
+        return {
+            "market": market, "actions": actions, "mode": mode, "seed": seed, "shares": shares,
+            "untrained": untrained, "skill": found.verdict.evidence_of_skill, "cpu": spent,
+            "generations": trainer.generation,
+        }  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="one seed")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--first-seed", type=int, default=1)
+    parser.add_argument("--modes", nargs="*", default=list(MODES), choices=list(MODES))
+    parser.add_argument("--workers", type=int, default=2, help="runs side by side")
+    parser.add_argument(
+        "--one", nargs=4, metavar=("MARKET", "ACTIONS", "MODE", "SEED"), help=argparse.SUPPRESS
+    )
+    options = parser.parse_args()
+    if options.one:
+        market, actions, mode, seed = options.one
+        print(json.dumps(one_run(market, actions, mode, int(seed))))
+        return
+    seeds = range(options.first_seed, options.first_seed + (1 if options.quick else options.seeds))
+    jobs = list(product(MARKETS, ACTIONS, options.modes, seeds))
+    with ThreadPoolExecutor(options.workers) as pool:
+        results = []
+        for done, result in enumerate(pool.map(_spawn, jobs), start=1):
+            results.append(result)
+            print(f"{done}/{len(jobs)} {result}", file=sys.stderr, flush=True)
+    summary = summarise(results, options.modes)
+    print(json.dumps(summary))
+
+
+def _spawn(job: tuple[str, str, str, int]) -> dict[str, Any]:
+    command = [sys.executable, str(Path(__file__)), "--one", *(str(part) for part in job)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{job} failed: {done.stderr[-2000:]}")
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def summarise(results: list[dict[str, Any]], modes: list[str]) -> dict[str, Any]:
+    """Print the table; return the flat JSON object."""
+    legs = [f"{leg * BUDGET:.0f} s" for leg in LEGS]
+    print(
+        f"{'market':10} {'actions':8} {'mode':10} "
+        + " ".join(f"{leg:>7}" for leg in legs)
+        + "   worst untrained skill"
+    )
+    flat: dict[str, Any] = {"budget_cpu_seconds": BUDGET}
+    ok = True
+    for market, actions in product(MARKETS, ACTIONS):
+        means: dict[str, float] = {}
+        for mode in modes:
+            cell = [r for r in results if (r["market"], r["actions"], r["mode"]) == (market, actions, mode)]
+            shares = [sum(r["shares"][leg] for r in cell) / len(cell) for leg in range(len(LEGS))]
+            worst = min(r["shares"][-1] for r in cell)
+            untrained = sum(r["untrained"] for r in cell) / len(cell)
+            skill = sum(r["skill"] for r in cell)
+            means[mode] = shares[-1]
+            print(f"{market:10} {actions:8} {mode:10} " + " ".join(f"{s:7.2f}" for s in shares)
+                  + f" {worst:7.2f} {untrained:9.2f} {skill:>3}/{len(cell)}")  # fmt: skip
+            key = f"{market}_{actions}_{mode}"
+            flat |= {f"{key}_mean": shares[-1], f"{key}_worst": worst, f"{key}_untrained": untrained}
+            flat[f"{key}_skill"] = skill / len(cell)
+            if mode == "both":
+                ok = ok and shares[-1] >= 0.70 and worst >= 0.45
+        if "both" in means and len(means) > 1:
+            best_single = max(value for mode, value in means.items() if mode != "both")
+            flat[f"{market}_{actions}_both_minus_best_single"] = means["both"] - best_single
+            ok = ok and means["both"] >= best_single
+    flat["most_cpu_seconds"] = max(r["cpu"] for r in results)
+    flat["passed"] = ok
+    return flat
+
+
+if __name__ == "__main__":
+    main()
