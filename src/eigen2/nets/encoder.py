@@ -11,6 +11,7 @@ Symbols are worked on in chunks, and chunks are recomputed in the backward pass,
 number of symbols.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
@@ -131,22 +132,34 @@ class CausalEncoder:
 
     def embed(self, params: Params, inputs: Tensor, position: Tensor) -> Tensor:
         wanted, order = np.unique(position.cpu().numpy(), return_inverse=True)
-        whole = len(self._needed(wanted)[0]) * inputs.shape[1] * agents_in(params)
-        runs = [wanted] if whole <= CHUNK_ROWS else _runs(wanted, self.history)
-        chunks = [
-            in_symbol_chunks(
-                partial(self._pass, params, days=run),
-                inputs,
-                params,
-                rows=whole,
-                time=len(self._needed(run)[0]),
-            )
-            for run in runs
-        ]
-        embedding = torch.cat(chunks, dim=1) if len(chunks) > 1 else chunks[0]
+        width = inputs.shape[1] * agents_in(params)
+        rows = len(self._needed(wanted)[0]) * width
+        if agents_in(params) > 1 and rows > CHUNK_ROWS * agents_in(params) and not is_training(params):
+            return torch.cat([self.embed(one, inputs, position) for one in one_by_one(params)])
+        groups = [wanted] if rows <= rows_at_once(params) else self._groups(wanted, CHUNK_ROWS // width)
+        parts = []
+        for days in groups:
+            encode = partial(self._pass, params, days=days)
+            time = len(self._needed(days)[0])
+            parts.append(in_symbol_chunks(encode, inputs, params, time=time, rows=rows))
+        embedding = torch.cat(parts, dim=1) if len(parts) > 1 else parts[0]
         if np.array_equal(order, np.arange(len(wanted))):
             return embedding
         return embedding[:, torch.as_tensor(order, device=embedding.device)]
+
+    def _groups(self, wanted: Days, most: int) -> list[Days]:
+        """Runs of wanted days; short ones together, as long as they take no more than `most` days on the time axis."""
+        groups: list[Days] = []
+        room = 0
+        for run in _runs(wanted, max(self.history, 2)):
+            length = int(run[-1] - run[0]) + self.history
+            if groups and length <= room:
+                groups[-1] = np.append(groups[-1], run)
+                room -= length
+            else:
+                groups.append(run)
+                room = most - length
+        return groups
 
     def _needed(self, days: Days) -> list[Days]:
         """Days that must be known before each layer, and last the wanted days themselves; all ascending."""
@@ -205,7 +218,7 @@ class CnnLstmEncoder:
         parts = []
         rows = days.numel() * inputs.shape[1] * agents_in(params)
         per_chunk = max(1, CHUNK_ROWS // (self.history * inputs.shape[1] * agents_in(params)))
-        for some in days.split(per_chunk):
+        for some in torch.split(days, per_chunk):
             encode = partial(self._windows, params, days=some)
             parts.append(in_symbol_chunks(encode, inputs, params, time=some.numel(), rows=rows))
         return torch.cat(parts, dim=1)
@@ -231,18 +244,31 @@ class _Chunk(Protocol):
     def __call__(self, *, inputs: Tensor) -> Tensor: ...
 
 
+def one_by_one(params: Params) -> Iterator[Params]:
+    for agent in range(agents_in(params)):
+        yield {name: value[agent : agent + 1] for name, value in params.items()}
+
+
+def is_training(params: Params) -> bool:
+    return torch.is_grad_enabled() and any(value.requires_grad for value in params.values())
+
+
+def rows_at_once(params: Params) -> int:
+    """Rows that are worked on without cutting them into chunks."""
+    return KEPT_ROWS if is_training(params) else CHUNK_ROWS
+
+
 def in_symbol_chunks(encode: _Chunk, inputs: Tensor, params: Params, *, time: int, rows: int) -> Tensor:
     """`encode` on a few symbols at a time, joined along the symbol axis (2).
 
     One symbol takes `time` rows of each agent; `rows` is what the caller works on altogether, which decides whether
     it can all be remembered for the backward pass.
     """
-    training = torch.is_grad_enabled() and any(value.requires_grad for value in params.values())
-    if rows <= (KEPT_ROWS if training else CHUNK_ROWS):
+    if rows <= rows_at_once(params):
         return encode(inputs=inputs)
     parts = []
-    for part in inputs.split(max(1, CHUNK_ROWS // (time * agents_in(params))), dim=1):
-        if training:
+    for part in torch.split(inputs, max(1, CHUNK_ROWS // (time * agents_in(params))), dim=1):
+        if is_training(params):
             parts.append(checkpoint(lambda part: encode(inputs=part), part, use_reentrant=False))
         else:
             parts.append(encode(inputs=part))

@@ -74,7 +74,7 @@ def flatten(params: Params) -> Tensor:
 def unflatten(flat: Tensor, like: Params) -> Params:
     """The inverse of `flatten`, with the names and shapes of `like`."""
     sizes = [value[0].numel() for value in like.values()]
-    parts = flat.split(sizes, dim=1)
+    parts = torch.split(flat, sizes, dim=1)
     return {
         name: part.reshape(flat.shape[0], *value.shape[1:]).clone()
         for (name, value), part in zip(like.items(), parts, strict=True)
