@@ -36,7 +36,7 @@ class AntSteps:
         return lambda: replay.extend(steps, {"obs": self.obs[-1]}), lambda: replay.sample(ANT_BATCH)
 
     def cpprb(self) -> Calls:
-        import cpprb  # type: ignore[import-untyped]
+        import cpprb
 
         wide = {"obs": {"shape": ANT_OBS}, "act": {"shape": ANT_ACTION}, "next_obs": {"shape": ANT_OBS}}
         buffer = cpprb.ReplayBuffer(ANT_SIZE, {**wide, "rew": {}, "done": {}})
@@ -59,8 +59,8 @@ class AntSteps:
         return add, lambda: buffer.sample(ANT_BATCH)
 
     def torchrl(self) -> Calls:
-        from tensordict import TensorDict  # type: ignore[import-untyped]
-        from torchrl.data import LazyTensorStorage, TensorDictReplayBuffer  # type: ignore[import-untyped]
+        from tensordict import TensorDict
+        from torchrl.data import LazyTensorStorage, TensorDictReplayBuffer
 
         buffer = TensorDictReplayBuffer(storage=LazyTensorStorage(ANT_SIZE), batch_size=ANT_BATCH)
         after = {"obs": self.obs[1:], "reward": self.reward[..., None], "done": self.end[..., None]}

@@ -71,13 +71,13 @@ class StableBaselines:
 
 class TorchRLMemmap:
     def __init__(self, capacity: int, shape: tuple[int, ...], action: int) -> None:
-        from torchrl.data import LazyMemmapStorage, TensorDictReplayBuffer  # type: ignore[import-untyped]
+        from torchrl.data import LazyMemmapStorage, TensorDictReplayBuffer
 
         self._buffer = TensorDictReplayBuffer(storage=LazyMemmapStorage(capacity))
 
     def add(self, window: Array, action: Array, reward: float, following: Array, end: bool) -> None:
         import torch
-        from tensordict import TensorDict  # type: ignore[import-untyped]
+        from tensordict import TensorDict
 
         after = {
             "obs": torch.from_numpy(following),
@@ -102,7 +102,7 @@ class TorchRLMemmap:
 
 class Cpprb:
     def __init__(self, capacity: int, shape: tuple[int, ...], action: int) -> None:
-        import cpprb  # type: ignore[import-untyped]
+        import cpprb
 
         fields = {"obs": {"shape": shape}, "act": {"shape": action}, "rew": {}, "done": {}}
         self._buffer = cpprb.ReplayBuffer(capacity, fields, next_of="obs")

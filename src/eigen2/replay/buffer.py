@@ -25,7 +25,7 @@ from eigen2.replay.windows import WindowStore
 from eigen2.replay.writer import Writer
 
 if TYPE_CHECKING:
-    from torchrl.data import TensorDictReplayBuffer  # type: ignore[import-untyped]
+    from torchrl.data import TensorDictReplayBuffer
 
 
 class Replay:

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from tensordict import TensorDict  # type: ignore[import-untyped]
-from torchrl.data import (  # type: ignore[import-untyped]
+from tensordict import TensorDict
+from torchrl.data import (
     ImmutableDatasetWriter,
     Storage,
     TensorDictReplayBuffer,
