@@ -9,14 +9,11 @@ weight on a holdout of 1,650 days, at a quarter, half and the whole of the budge
 
 import argparse
 import json
-import os
-import subprocess
-import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from itertools import product
-from pathlib import Path
 from typing import Any
+
+from side_by_side import run_all
 
 MARKETS = ("reversal", "momentum")
 ACTIONS = ("orders", "weights")
@@ -91,22 +88,9 @@ def main() -> None:
         return
     seeds = range(options.first_seed, options.first_seed + (1 if options.quick else options.seeds))
     jobs = list(product(MARKETS, ACTIONS, options.modes, seeds))
-    with ThreadPoolExecutor(options.workers) as pool:
-        results = []
-        for done, result in enumerate(pool.map(_spawn, jobs), start=1):
-            results.append(result)
-            print(f"{done}/{len(jobs)} {result}", file=sys.stderr, flush=True)
+    results = run_all(__file__, jobs, options.workers)
     summary = summarise(results, options.modes)
     print(json.dumps(summary))
-
-
-def _spawn(job: tuple[str, str, str, int]) -> dict[str, Any]:
-    command = [sys.executable, str(Path(__file__)), "--one", *(str(part) for part in job)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"{job} failed: {done.stderr[-2000:]}")
-    return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
 def summarise(results: list[dict[str, Any]], modes: list[str]) -> dict[str, Any]:
