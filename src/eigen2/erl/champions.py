@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from eigen2.erl.evolution import FloatArray, ranking
 from eigen2.nets.stacked import Params, concatenate, take
 
@@ -29,8 +31,9 @@ class HallOfFame:
         for index in ranking(scores)[: self.size]:
             honour = Honour(float(scores[index]), generation, agents[index])
             place = sum(known.score >= honour.score for known in self.honours)
-            if place < self.size and honour.agent not in {known.agent for known in self.honours}:
-                self._insert(place, honour, take(actors, [index]))
+            actor = take(actors, [index])
+            if place < self.size and not self._holds(actor):
+                self._insert(place, honour, actor)
         return self.best > before
 
     @property
@@ -41,6 +44,14 @@ class HallOfFame:
     def champion(self) -> Params:
         assert self.actors is not None
         return take(self.actors, [0])
+
+    def _holds(self, actor: Params) -> bool:
+        """Elites are validated again in every generation; each agent takes one place."""
+        known = self.actors
+        if known is None:
+            return False
+        equal = [(known[name] == value).flatten(1).all(1) for name, value in actor.items()]
+        return bool(torch.stack(equal).all(0).any())
 
     def _insert(self, place: int, honour: Honour, actor: Params) -> None:
         self.honours = [*self.honours[:place], honour, *self.honours[place:]][: self.size]
