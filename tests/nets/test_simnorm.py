@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from eigen2.nets.simnorm import groups, logits_of, project, simnorm
+from eigen2.nets.simnorm import centred, groups, logits_of, project, simnorm
 
 
 @pytest.fixture
@@ -35,3 +35,8 @@ def test_a_change_of_one_group_leaves_the_others_alone(stream):
     groups(moved)[:, :, 2] += torch.randn(8, generator=stream)
     changed = (simnorm(moved) != simnorm(logits)).unflatten(-1, (8, 4)).any(1)
     assert changed.tolist() == [[False, False, True, False]]
+
+
+def test_centred_latents_have_mean_zero_in_every_group(stream):
+    latent = simnorm(torch.randn(9, 32, generator=stream))
+    torch.testing.assert_close(groups(centred(latent)).mean(-2), torch.zeros(9, 4), atol=1e-6, rtol=0)

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from eigen2.nets.dense import Stream, linear, mlp
-from eigen2.nets.simnorm import simnorm
+from eigen2.nets.simnorm import centred, simnorm
 from eigen2.nets.two_hot import RewardCode, ScalarCode, TwoHotCode
 from eigen2.pwm.config import ModelConfig
 from eigen2.pwm.dynamics import make_dynamics
@@ -33,7 +33,7 @@ class WorldModel(nn.Module):
         self.config = config
         activation = config.activation
         self.encoder = mlp(observations, config.encoder_units, config.latent, stream, activation)
-        self.encoder_norm = nn.LayerNorm(config.latent)
+        self.encoder_skip = linear(observations, config.latent, stream, "orthogonal")
         self.dynamics = make_dynamics(config, actions, stream)
         self.code: RewardCode = TwoHotCode(config.reward_bins) if config.reward == "two_hot" else ScalarCode()
         self.reward_head = mlp(
@@ -45,8 +45,12 @@ class WorldModel(nn.Module):
         self.decoder = linear(config.latent, observations, stream)
 
     def encode(self, observation: Tensor) -> Tensor:
-        """[..., O] -> latent [..., L]"""
-        return simnorm(self.encoder_norm(self.encoder(observation)))
+        """[..., O] -> latent [..., L]
+
+        The straight path keeps what the normed layers drop at first, the size of the observation: without it a third
+        of an ant's observation is lost for the first thousand updates.
+        """
+        return simnorm(self.encoder_skip(observation) + self.encoder(observation))
 
     def step(self, latent: Tensor, action: Tensor) -> Tensor:
         """[batch, L], [batch, A] -> next latent [batch, L]"""
@@ -55,11 +59,11 @@ class WorldModel(nn.Module):
 
     def reward(self, latent: Tensor, action: Tensor) -> Tensor:
         """[..., L], [..., A] -> predicted scaled reward [...]"""
-        return self.code.decode(self.reward_head(torch.cat([latent, action], -1)))
+        return self.code.decode(self.reward_head(torch.cat([centred(latent), action], -1)))
 
     def continues(self, latent: Tensor) -> Tensor:
         """Probability [...] that the episode goes on after arriving at latent [..., L]."""
-        logit: Tensor = self.termination_head(latent).squeeze(-1)
+        logit: Tensor = self.termination_head(centred(latent)).squeeze(-1)
         return torch.sigmoid(-logit)
 
     def loss(self, batch: SequenceBatch, gamma: float, stream: torch.Generator) -> ModelLoss:
@@ -83,13 +87,14 @@ class WorldModel(nn.Module):
             """[H, batch] or [H, batch, n] -> weighted mean"""
             return weight @ error.reshape(horizon * count, -1).sum(-1) * (horizon * count / error.numel())
 
-        outputs = self.reward_head(torch.cat([before, action], -1))
-        ends = self.termination_head(after).squeeze(-1)
+        outputs = self.reward_head(torch.cat([centred(before), action], -1))
+        arrived = centred(after)
+        ends = self.termination_head(arrived).squeeze(-1)
         latent_loss = mean(self.dynamics.error(before, action, after, target, stream))
         reward_loss = mean(self.code.loss(outputs, batch.reward))
         termination = mean(F.binary_cross_entropy_with_logits(ends, batch.terminated, reduction="none"))
-        first = (self.decoder(latent[0]) - observation[0]).square().mean() / horizon
-        reconstruction = first + mean((self.decoder(after) - observation[1:]).square())
+        first = (self.decoder(centred(latent[0])) - observation[0]).square().mean() / horizon
+        reconstruction = first + mean((self.decoder(arrived) - observation[1:]).square())
         total = (
             config.latent_weight * latent_loss
             + config.reward_weight * reward_loss
