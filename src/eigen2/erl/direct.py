@@ -56,7 +56,7 @@ class DirectGradient:
             held, during = grow(wanted, self.intraday[day[step] + 1])
             growth = growth + gain + torch.log1p(-cost) + during
         # What was bought on the last day is paid for; its first night counts too.
-        last = (day[-1] + 2).clamp(max=len(self.overnight) - 1)
+        last = (day[-1] + 1).clamp(max=len(self.overnight) - 1)
         return -100.0 * (growth + grow(held, self.overnight[last])[1]).mean(1) / length
 
     def _wanted(self, action: Tensor, held: Tensor) -> Tensor:
