@@ -25,8 +25,10 @@ EXIT_QUANTILES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
 """A holding is sold when its score falls below this one (`orders`)."""
 TARGETS = (0.0, 0.5, 1.0)
 """Sale targets tried."""
-SHARPNESS = (0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0)
+SHARPNESS = (0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0)
 """Logits per standard deviation of the scores (`weights`)."""
+STICKINESS = (0.0, 0.25, 0.5, 1.0)
+"""Head start of a symbol that is held, in standard deviations of the scores: turnover costs money (`weights`)."""
 
 
 @dataclass(frozen=True)
@@ -64,12 +66,12 @@ def oracle_benchmark(market: MarketData, config: TradingConfig, seed: int) -> Co
 
 
 def _policy(
-    acts: Callable[[FloatArray, Settings], FloatArray], scores: FloatArray, settings: Settings
+    acts: Callable[[FloatArray, Settings, Observation], FloatArray], scores: FloatArray, settings: Settings
 ) -> Policy:
     def policy(
         observation: Observation, market: MarketData, config: TradingConfig
     ) -> npt.NDArray[np.floating]:
-        return acts(scores[observation.day], settings)
+        return acts(scores[observation.day], settings, observation)
 
     return policy
 
@@ -81,7 +83,7 @@ def _orders_grid(training: FloatArray) -> Settings:
     return Settings(np.quantile(training, opens), np.quantile(training, exits), targets)
 
 
-def _orders(scores: FloatArray, settings: Settings) -> FloatArray:
+def _orders(scores: FloatArray, settings: Settings, seen: Observation) -> FloatArray:
     """`orders` action [B, N, 2]; among those above the threshold the highest score asks loudest."""
     low, high = scores.min(axis=1, keepdims=True), scores.max(axis=1, keepdims=True)
     loudness = 0.9 + 0.1 * (scores - low) / np.maximum(high - low, 1e-12)
@@ -93,14 +95,16 @@ def _orders(scores: FloatArray, settings: Settings) -> FloatArray:
 
 
 def _weights_grid(training: FloatArray) -> Settings:
-    """`first` is the sharpness in logits per unit of score."""
-    sharpness = np.array(SHARPNESS) / max(float(training.std()), 1e-12)
-    return Settings(sharpness, np.zeros_like(sharpness), np.zeros_like(sharpness))
+    """`first` is the sharpness in logits per unit of score, `second` the head start of a holding in units of score."""
+    deviation = max(float(training.std()), 1e-12)
+    sharpness, stickiness = np.array(list(product(SHARPNESS, STICKINESS))).T
+    return Settings(sharpness / deviation, stickiness * deviation, np.zeros_like(sharpness))
 
 
-def _weights(scores: FloatArray, settings: Settings) -> FloatArray:
-    """`weights` action [B, N + 1]: fully invested, softmax of the scores."""
-    logits = scores * settings.first[:, None]
+def _weights(scores: FloatArray, settings: Settings, seen: Observation) -> FloatArray:
+    """`weights` action [B, N + 1]: fully invested, softmax of the scores; a holding is at least half an equal share."""
+    held = seen.positions[:, :, 0] > 0.5 / scores.shape[1]
+    logits = (scores + held * settings.second[:, None]) * settings.first[:, None]
     logits += LOGIT_BOUND - logits.max(axis=1, keepdims=True)
     bottom = np.full((len(logits), 1), -LOGIT_BOUND)
     return np.concatenate([np.maximum(logits, -LOGIT_BOUND), bottom], axis=1)
