@@ -1,15 +1,17 @@
 """The command line: one function per verb, no logic."""
 
+import errno
 import json
 import sys
+import traceback
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from eigen2.errors import DamagedStateError, Eigen2Error
+from eigen2.errors import DamagedStateError, Eigen2Error, ResourceError
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False,
@@ -49,10 +51,11 @@ def train(
 
     [bold]eigen2 train --resume[/bold]                             go on with the newest run
     """
-    from eigen2.runs.verbs import print_config, resume_run, start_run
+    from eigen2.runs.verbs import config_facts, config_text, resume_run, start_run
 
     if show_config:
-        print_config(overrides or [], _console(as_json))
+        found = config_facts(overrides or [])
+        _print_json(found) if as_json else typer.echo(config_text(found))
         return
     console = _console(as_json)
     if resume is None:
@@ -68,13 +71,14 @@ def evaluate(
     arguments: Annotated[list[str] | None, typer.Argument(metavar="RUN", help="A run; or overrides with --policy.", show_default=False)] = None,
     split: Annotated[str, typer.Option("--split", help="validation or holdout.")] = "validation",
     policy: Annotated[str | None, typer.Option("--policy", help="A benchmark by name (equal_weight, rebalanced, random, cash, oracle) instead of a run.")] = None,
+    root: Root = Path("runs"),
     as_json: Json = False,
 ) -> None:  # fmt: skip
     """Closed-loop evaluation of a run's champion, or of a named benchmark, against the benchmarks."""
     from eigen2.runs.verbs import look_at_policy, look_at_run
 
     given = arguments or []
-    look = look_at_policy(policy, split, given) if policy is not None else look_at_run(given, split)
+    look = look_at_policy(policy, split, given) if policy is not None else look_at_run(given, split, root)
     _print_json(look.facts) if as_json else Console().print(look.shown, highlight=False)
 
 
@@ -180,10 +184,18 @@ def main() -> None:
     try:
         app([argument for argument in arguments if argument != "--debug"], standalone_mode=True)
     except Eigen2Error as error:
-        if debug:
-            raise
-        Console(stderr=True).print(f"eigen2: {error}", highlight=False, markup=False, soft_wrap=True)
-        raise SystemExit(error.exit_code) from None
+        _fail(str(error), error.exit_code, debug)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            _fail(f"{error}; free some space and try again.", ResourceError.exit_code, debug)
+        _fail(f"{error}; --debug shows where it happened.", Eigen2Error.exit_code, debug)
+
+
+def _fail(sentence: str, code: int, debug: bool) -> NoReturn:
+    if debug:
+        traceback.print_exc()
+    Console(stderr=True).print(f"eigen2: {sentence}", highlight=False, markup=False, soft_wrap=True)
+    raise SystemExit(code)
 
 
 def _optional_resume(arguments: list[str]) -> list[str]:

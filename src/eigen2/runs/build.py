@@ -1,5 +1,9 @@
 """From a config to the objects of a run."""
 
+import multiprocessing
+import os
+import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +19,7 @@ from eigen2.erl.gym import GymTask
 from eigen2.erl.market import MarketTask
 from eigen2.erl.trainer import ERLTrainer
 from eigen2.erl.workers import Play, inline, processes
-from eigen2.errors import ConfigError
+from eigen2.errors import ConfigError, StoppedEarly
 from eigen2.evaluation.backtest import run_policy
 from eigen2.evaluation.ledger import TrialLedger
 from eigen2.evaluation.policies import equal_weight_benchmark
@@ -72,8 +76,18 @@ def make_task(config: Config, market: MarketData | None) -> MarketTask | GymTask
 
 
 def worker_task(config: Config) -> MarketTask | GymTask:
-    """A worker process's own task."""
+    """A worker process's own task. What stops the run is its main process's business; without it, workers end."""
+    for number in (signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
     return make_task(config, load_prices(config))
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(StoppedEarly.exit_code)
 
 
 def trial_ledger(market: MarketData, config: Config) -> TrialLedger:

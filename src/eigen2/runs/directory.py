@@ -2,16 +2,20 @@
 
     runs/erl_sp20_seed7/   config.yaml run.json *.jsonl objects/ checkpoints/
 
-A name is claimed by `mkdir`, which is atomic, so two jobs never share a directory; `runs/latest` points to the newest.
+A directory appears under its name by a rename, complete with its config, so two jobs never share one and a kill never
+leaves half of one; `runs/latest` points to the newest.
 """
 
+import errno
 import os
+import secrets
 from pathlib import Path
 
 import yaml
 
 from eigen2.config import Config, validate
 from eigen2.errors import ConfigError, DamagedStateError
+from eigen2.store.durable import sync_directory, write_atomically
 
 LOGS = ("metrics", "events", "lineage", "memory")
 """Append-only logs that a resume cuts back to its checkpoint; `evaluations` is kept whole."""
@@ -48,22 +52,37 @@ class RunDirectory:
 
 
 def create_run(config: Config) -> RunDirectory:
-    """Claim the first free name: <alg>_<env>_seed<seed>, then with -2, -3, ..."""
+    """Claim the first free name, <alg>_<env>_seed<seed>, then with -2, -3, ..., and write the config there."""
     root = config.run.root.absolute()
-    root.mkdir(parents=True, exist_ok=True)
     base = config.run.name or default_name(config)
     if "/" in base or base in ("", ".", "..", "latest"):
         raise ConfigError(f"run.name={base!r} cannot be a directory name; use letters, digits, _ and -.")
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        new = RunDirectory(root / f".new-{secrets.token_hex(8)}")
+        new.path.mkdir()
+        new.write_config(config)
+        path = _claim(new.path, root, base)
+        _point_latest(root, path)
+        sync_directory(root)
+    except (PermissionError, NotADirectoryError, FileExistsError) as error:
+        raise ConfigError(f"run.root={root} cannot hold runs ({error.strerror}); choose another.") from error
+    return RunDirectory(path)
+
+
+def _claim(new: Path, root: Path, base: str) -> Path:
+    """Rename `new` to the first free name; a name is taken when it is a directory with something in it, or a file."""
     number = 1
     while True:
         path = root / (base if number == 1 else f"{base}-{number}")
         try:
-            path.mkdir()
-        except FileExistsError:
+            os.rename(new, path)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                raise
             number += 1
-            continue
-        _point_latest(root, path)
-        return RunDirectory(path)
+        else:
+            return path
 
 
 def default_name(config: Config) -> str:
@@ -99,13 +118,3 @@ def _point_latest(root: Path, path: Path) -> None:
     temporary.unlink(missing_ok=True)
     temporary.symlink_to(path.name)
     os.replace(temporary, root / "latest")
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Readers see the old file or the new one, never a part."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    with open(temporary, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)

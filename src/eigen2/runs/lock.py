@@ -13,6 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import psutil
+
 from eigen2.errors import ConfigError
 
 
@@ -33,10 +35,7 @@ class RunLock:
             ) from error
         self._warn = self._other_host()
         self._file.truncate(0)
-        self._file.write(
-            json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": int(time.time())})
-        )
-        self._file.flush()
+        self._sign()
         return self
 
     def __exit__(
@@ -51,6 +50,14 @@ class RunLock:
         may not carry locks between hosts."""
         return self._warn
 
+    def _sign(self) -> None:
+        """Name the holder in the file. The lock holds without it, so a full disk is a warning, not an end."""
+        holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": int(time.time())}
+        try:
+            os.write(self._file.fileno(), json.dumps(holder).encode())
+        except OSError as error:
+            self._warn = f"{self.path} cannot name its holder ({error})."
+
     def _other_host(self) -> str | None:
         self._file.seek(0)
         text = self._file.read()
@@ -64,6 +71,16 @@ class RunLock:
             f"{self.path} was last held by {_describe(text)}, which never released it; it is taken over because "
             "no live lock is seen. If that process still runs, stop it."
         )
+
+
+def dead_holder(directory: Path) -> bool:
+    """True when the lock file names a process of this host that no longer lives: it was killed while training."""
+    path = directory / "lock"
+    try:
+        holder = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, json.JSONDecodeError):
+        return False
+    return holder["host"] == socket.gethostname() and not psutil.pid_exists(holder["pid"])
 
 
 def _describe(text: str) -> str:

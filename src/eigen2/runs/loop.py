@@ -6,12 +6,13 @@ the final checkpoint is complete and on disk before anything else looks at the r
 """
 
 import time
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 
 from rich.console import Console
 
 from eigen2.config import Config, differences
-from eigen2.errors import ConfigError, Eigen2Error, StoppedEarly
+from eigen2.errors import ConfigError, Eigen2Error, ResourceError, StoppedEarly
 from eigen2.replay import Replay
 from eigen2.runs.build import Built, build
 from eigen2.runs.console import TrainingConsole
@@ -22,28 +23,44 @@ from eigen2.runs.metadata import describe_start, read_metadata, this_command, up
 from eigen2.runs.saving import RESUMABLE_CHANGES, Saving, config_hash
 from eigen2.runs.signals import StepDropped, StopSignals
 from eigen2.store.checkpoints import Checkpoint, Checkpoints
+from eigen2.store.durable import remove_temporaries
 
 
 def train(run: RunDirectory, config: Config, console: Console) -> None:
     """Train `run` to its end from its newest good checkpoint, or from the beginning when it has none."""
     with RunLock(run.path) as lock, StopSignals(config.run.grace_seconds) as signals:
         if lock.warning:
-            console.print(lock.warning, highlight=False)
+            console.print(lock.warning, highlight=False, markup=False, soft_wrap=True)
         screen = TrainingConsole(console, run.name, 0)
         with build(config, screen.phase) as built:
             start = _recover(run, built, console)
-            update_metadata(run, **_start_facts(run, built, start))
+            if start is not None and config != run.read_config():
+                run.write_config(config)
+            _note(run, console, **_start_facts(run, built, start))
             try:
                 with screen:
                     _run_to_end(run, built, screen, signals, start)
             except Eigen2Error as error:
                 status = "stopped" if isinstance(error, StoppedEarly) else "failed"
-                update_metadata(run, status=status, reason=str(error))
+                _note(run, console, status=status, reason=str(error))
                 raise
             except BaseException as error:
-                update_metadata(run, status="failed", reason=repr(error))
+                _note(run, console, status="failed", reason=repr(error))
                 raise
-            update_metadata(run, status="done")
+            _note(run, console, status="done", reason=None)
+
+
+def _note(run: RunDirectory, console: Console, **facts: object) -> None:
+    """Update run.json; a disk that does not take it is said, and stops nothing."""
+    try:
+        update_metadata(run, **facts)
+    except OSError as error:
+        console.print(
+            f"{run.metadata_file} could not be updated ({error}).",
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
+        )
 
 
 def _run_to_end(
@@ -54,13 +71,13 @@ def _run_to_end(
     screen.steps, screen.step = trainer.steps, step
     with closing(Journal(run.path, LOGS)) as journal:
         saving = Saving(run, config, trainer, journal, built.data_fingerprint, screen.say)
-        saving.remember_best()
         metrics: dict[str, float] = {}
         try:
             if start is None:
-                saving.predict()
                 journal.event("start", f"run {run.name} begins")
                 saving.save(0, metrics, first=True)
+            elif trainer.done and saving.is_finished(step):
+                return
             else:
                 journal.event("resume", f"run {run.name} goes on after step {step}")
             while not trainer.done and signals.received is None:
@@ -73,21 +90,30 @@ def _run_to_end(
             if trainer.done:
                 saving.save(step, metrics, final=True)
                 return
-            saving.save(step, metrics)
-            saving.collect(must_succeed=True)
+            saving.save(step, metrics, last=True)
         except StepDropped:
             saving.collect()
             journal.event("dropped", f"step {step + 1} did not end within the grace period and was dropped")
         finally:
             saving.close()
-        reason = f"Stopped by {signals.received} after step {step}"
-        raise StoppedEarly(f"{reason}; `eigen2 train --resume {run.path}` goes on from there.")
+        safe = (start or 0) if saving.safe_step is None else saving.safe_step
+        raise StoppedEarly(
+            f"Stopped by {signals.received}; step {safe} is saved and `eigen2 train --resume {run.path}` goes on from there."
+        )
 
 
 def _step(built: Built, signals: StopSignals) -> dict[str, float]:
     signals.step_begins()
     try:
         return built.trainer.step()
+    except BrokenProcessPool as error:
+        # A signal to the whole process group ends the workers too: then the step is lost, not the run.
+        if signals.received is not None:
+            raise StepDropped from error
+        raise ResourceError(
+            "A worker process died, most likely killed by the system for lack of memory; everything up to the last "
+            "checkpoint is saved. Use fewer workers or cluster=inline and run `eigen2 train --resume`."
+        ) from error
     finally:
         signals.step_ends()
 
@@ -115,10 +141,15 @@ def _recover(run: RunDirectory, built: Built, console: Console) -> int | None:
     """Load the newest good checkpoint into the trainer; returns its step, or None for a fresh run."""
     checkpoints = Checkpoints(run.path)
     checkpoints.clean()
+    remove_temporaries(run.path)
     recovery = checkpoints.newest_good()
     for sentence in recovery.refused:
-        console.print(f"{sentence}; an older checkpoint is used.", highlight=False, soft_wrap=True)
+        console.print(
+            f"{sentence}; an older checkpoint is used.", highlight=False, markup=False, soft_wrap=True
+        )
     if recovery.checkpoint is None:
+        # A run that died before its first checkpoint begins anew, and so do its logs.
+        cut_back(run.path, dict.fromkeys(LOGS, 0))
         return None
     restore(built, recovery.checkpoint, console)
     cut_back(run.path, recovery.checkpoint.manifest.logs)

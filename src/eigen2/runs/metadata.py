@@ -14,7 +14,8 @@ from typing import Any
 
 import torch
 
-from eigen2.runs.directory import RunDirectory, write_atomically
+from eigen2.runs.directory import RunDirectory
+from eigen2.store.durable import write_atomically
 
 PACKAGES = ("eigen2", "torch", "numpy", "gymnasium", "pandas", "safetensors", "mujoco")
 

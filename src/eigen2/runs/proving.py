@@ -10,6 +10,7 @@ from eigen2.errors import ConfigError, DamagedStateError
 from eigen2.runs.build import build
 from eigen2.runs.directory import RunDirectory
 from eigen2.runs.journal import read_log
+from eigen2.runs.lock import dead_holder
 from eigen2.runs.loop import restore
 from eigen2.runs.metadata import read_metadata
 from eigen2.store.checkpoints import Checkpoint, Checkpoints
@@ -96,27 +97,42 @@ def list_runs(root: Path) -> list[dict[str, Any]]:
     """Every run below `root`, newest last."""
     found = []
     for path in sorted(root.iterdir() if root.is_dir() else [], key=lambda p: p.lstat().st_mtime):
-        if path.is_symlink() or not (path / "config.yaml").is_file():
+        if path.is_symlink() or path.name.startswith(".") or not (path / "config.yaml").is_file():
             continue
         found.append(_summary(RunDirectory(path)))
     return found
 
 
 def _summary(run: RunDirectory) -> dict[str, Any]:
-    facts = read_metadata(run)
-    metrics = read_log(run.log("metrics"))
-    last = metrics[-1] if metrics else {}
+    steps: int | None = None
+    last: dict[str, Any] = {}
     try:
-        config = run.read_config()
-        steps: int | None = config.alg.generations
-    except DamagedStateError:
-        steps = None
+        state = _state(run)
+        last = (read_log(run.log("metrics")) or [{}])[-1]
+        steps = run.read_config().alg.generations
+    except (DamagedStateError, ValueError):
+        # One damaged run must not hide the others.
+        state = "damaged"
     return {
         "name": run.name,
         "path": str(run.path),
-        "state": facts.get("status", "unknown"),
+        "state": state,
         "step": int(last.get("step", 0)),
         "steps": steps,
         "best": last.get("champion"),
-        "bytes": sum(file.stat().st_size for file in run.path.rglob("*") if file.is_file()),
+        "bytes": sum(_size(file) for file in run.path.rglob("*")),
     }
+
+
+def _state(run: RunDirectory) -> str:
+    """The status in run.json; `killed` when its process died without a word."""
+    status = str(read_metadata(run).get("status", "unknown"))
+    return "killed" if status in ("running", "unknown") and dead_holder(run.path) else status
+
+
+def _size(path: Path) -> int:
+    """Bytes of a file; a file that a training run has just replaced counts nothing."""
+    try:
+        return path.stat().st_size if path.is_file() else 0
+    except FileNotFoundError:
+        return 0

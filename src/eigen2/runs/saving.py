@@ -12,12 +12,13 @@ from typing import Any
 
 from eigen2.config import Config
 from eigen2.errors import ResourceError
-from eigen2.runs.directory import RunDirectory, write_atomically
+from eigen2.runs.directory import RunDirectory
 from eigen2.runs.journal import Journal
 from eigen2.runs.trainer import Trainer
 from eigen2.store.background import BackgroundSaver
 from eigen2.store.checkpoints import SAVE_FAILURES, Checkpoints
-from eigen2.store.disk import ensure_room, predicted_bytes
+from eigen2.store.disk import predicted_bytes
+from eigen2.store.durable import write_atomically
 from eigen2.store.manifest import Manifest
 from eigen2.store.state import freeze, state_bytes
 
@@ -44,30 +45,33 @@ class Saving:
         self.saver: BackgroundSaver[Manifest] = BackgroundSaver()
         self._failing = False
         self._owed_best = False
-        self._best = float("-inf")
-
-    def predict(self) -> None:
-        """Refuse to start a run whose checkpoints cannot fit."""
-        state = state_bytes(self.trainer.state_dict())
-        replay = self.trainer.replay.capacity * self.trainer.replay.ring.layout.nbytes
-        ensure_room(self.run.path, predicted_bytes(state, replay))
-
-    def remember_best(self) -> None:
-        """After a resume: the best so far is already on disk."""
+        # After a resume the best so far is already on disk.
         self._best = self.trainer.best_score
+        self.safe_step: int | None = None
+        """Step of the newest checkpoint that this process has committed."""
 
-    def save(self, step: int, metrics: dict[str, float], *, first: bool = False, final: bool = False) -> None:
-        """Take a snapshot now, write it in the background; the final one is waited for and must succeed."""
+    def save(
+        self,
+        step: int,
+        metrics: dict[str, float],
+        *,
+        first: bool = False,
+        final: bool = False,
+        last: bool = False,
+    ) -> None:
+        """Take a snapshot now and write it in the background.
+
+        The `final` one of a run and the `last` one before a stop are waited for and must succeed.
+        """
+        # The save before this one must be known to have worked before it is clear whether a `best` is still owed.
+        self.collect()
         best = self.trainer.best_score > self._best or self._owed_best
         self._best = max(self._best, self.trainer.best_score)
-        self.collect()
-        # A failure discovered by `collect` may have owed us a `best`.
-        best = best or self._owed_best
         try:
             logs = self.journal.sizes()
         except OSError as error:
             self._owed_best = best and not first
-            self._failed(error, final)
+            self._failed(error, final or last)
             return
         with_replay = final or first or step % self.config.replay.every == 0
         state = freeze(self.trainer.state_dict())
@@ -89,8 +93,15 @@ class Saving:
 
         self._owed_best = best and not first
         self.saver.submit(job)
-        if final:
+        if final or last:
             self.collect(must_succeed=True)
+
+    def is_finished(self, step: int) -> bool:
+        """True when the run's final checkpoint, of this step, is committed."""
+        names = ("final", "latest")
+        return set(names) <= set(self.checkpoints.names()) and all(
+            self.checkpoints.load(name).manifest.step == step for name in names
+        )
 
     def collect(self, must_succeed: bool = False) -> None:
         """Wait for the save in flight and note how it went."""
@@ -101,6 +112,7 @@ class Saving:
             return
         if written is not None:
             self._owed_best = False
+            self.safe_step = written.step
             if self._failing:
                 self._failing = False
                 self._tell(
@@ -117,7 +129,7 @@ class Saving:
     def _failed(self, error: Exception, must_succeed: bool) -> None:
         if must_succeed:
             raise ResourceError(
-                f"The final checkpoint of {self.run.path} could not be written ({error}); the last good one is "
+                f"The last checkpoint of {self.run.path} could not be written ({error}); the last good one is "
                 "untouched. Free some space and run `eigen2 train --resume`."
             ) from error
         if not self._failing:
@@ -130,6 +142,12 @@ class Saving:
     def _tell(self, kind: str, message: str) -> None:
         self.say(message)
         self.journal.event(kind, message)
+
+
+def needed_bytes(trainer: Trainer) -> int:
+    """Upper bound of what the checkpoints of a run take on disk."""
+    replay = trainer.replay.capacity * trainer.replay.ring.layout.nbytes
+    return predicted_bytes(state_bytes(trainer.state_dict()), replay)
 
 
 def config_hash(config: Config) -> str:

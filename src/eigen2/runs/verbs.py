@@ -11,22 +11,23 @@ from rich.table import Table
 from eigen2.config import Config, differences, load_config, preset_config
 from eigen2.envs.config import TradingConfig
 from eigen2.errors import ConfigError, DataError
-from eigen2.market.catalogue import samples
+from eigen2.market.catalogue import canonical_name, samples
 from eigen2.market.check import check_file
 from eigen2.market.findings import errors
 from eigen2.replay.snapshot import manifest_info, verify_blobs
 from eigen2.runs.directory import RunDirectory, create_run, find_run
 from eigen2.runs.judging import Look, evaluate_policy, evaluate_run
 from eigen2.runs.loop import check_resumable, train
+from eigen2.runs.saving import needed_bytes
 from eigen2.store.checkpoints import Checkpoint, Checkpoints
+from eigen2.store.disk import ensure_room
 
 
 def start_run(overrides: Sequence[str], console: Console) -> dict[str, Any]:
-    config = load_config(overrides)
+    config = with_absolute_data(load_config(overrides))
     prepare(config)
     run = create_run(config)
-    run.write_config(config)
-    console.print(f"run {run.path}", highlight=False, soft_wrap=True)
+    _say(console, f"run {run.path}")
     return _train_and_look(run, config, console)
 
 
@@ -34,47 +35,65 @@ def resume_run(name: str | None, overrides: Sequence[str], console: Console) -> 
     root = load_config([o for o in overrides if o.startswith("run.root=")]).run.root
     run = find_run(name, root)
     stored = run.read_config()
-    config = load_config(overrides, base=stored)
+    config = with_absolute_data(load_config(overrides, base=stored))
     check_resumable(stored, config)
-    console.print(f"run {run.path}, resumed", highlight=False, soft_wrap=True)
+    _say(console, f"run {run.path}, resumed")
     return _train_and_look(run, config, console)
 
 
 def prepare(config: Config) -> None:
-    """Everything that can be refused is refused before a run directory exists."""
-    from eigen2.runs.build import load_prices, make_task
+    """Everything that can be refused is refused before a run directory exists: data, sizes, room on the disk."""
+    from eigen2.runs.build import build
 
-    make_task(config, load_prices(config))
+    with build(config.model_copy(update={"cluster": "inline"})) as built:
+        ensure_room(config.run.root.absolute(), needed_bytes(built.trainer))
+
+
+def with_absolute_data(config: Config) -> Config:
+    """A file of prices by its absolute path, so that the run can go on from any working directory."""
+    env = config.env
+    if not isinstance(env, TradingConfig) or canonical_name(env.data) is not None:
+        return config
+    file = Path(env.data).expanduser()
+    if not file.exists():
+        return config
+    return config.model_copy(update={"env": env.model_copy(update={"data": str(file.absolute())})})
 
 
 def _train_and_look(run: RunDirectory, config: Config, console: Console) -> dict[str, Any]:
     train(run, config, console)
     look = evaluate_run(run, "holdout")
     console.print(look.shown, highlight=False)
-    console.print(f"run {run.path}", highlight=False, soft_wrap=True)
+    _say(console, f"run {run.path}")
     return {"run": str(run.path), "evaluation": look.facts}
 
 
-def print_config(overrides: Sequence[str], console: Console) -> None:
+def config_facts(overrides: Sequence[str]) -> dict[str, Any]:
+    """The resolved config, and what differs from its presets."""
     config = load_config(overrides)
-    console.print(
-        yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False), highlight=False, markup=False
-    )
     changed = differences(preset_config(config.presets), config)
-    names = " ".join(f"{group}={name}" for group, name in config.presets.items())
-    console.print(
-        f"# differs from the preset {names}:" if changed else f"# as in the preset {names}", highlight=False
-    )
-    for key, (before, after) in changed.items():
-        console.print(f"#   {key}: {before} -> {after}", highlight=False, markup=False)
+    return {
+        "config": config.model_dump(mode="json"),
+        "presets": config.presets,
+        "differences": {key: {"preset": before, "now": after} for key, (before, after) in changed.items()},
+    }
 
 
-def look_at_run(arguments: Sequence[str], split: str) -> Look:
+def config_text(facts: dict[str, Any]) -> str:
+    """YAML, with the differences as comments."""
+    names = " ".join(f"{group}={name}" for group, name in facts["presets"].items())
+    changed = facts["differences"]
+    lines = [f"# differs from the preset {names}:" if changed else f"# as in the preset {names}"]
+    lines += [f"#   {key}: {values['preset']} -> {values['now']}" for key, values in changed.items()]
+    return yaml.safe_dump(facts["config"], sort_keys=False) + "\n".join(lines)
+
+
+def look_at_run(arguments: Sequence[str], split: str, root: Path) -> Look:
     if len(arguments) > 1 or any("=" in argument for argument in arguments):
         raise ConfigError(
             "Name one run, e.g. `eigen2 evaluate runs/erl_sp20_seed7`; overrides go with --policy."
         )
-    return evaluate_run(find_run(arguments[0] if arguments else None, Path("runs")), split)
+    return evaluate_run(find_run(arguments[0] if arguments else None, root), split)
 
 
 def look_at_policy(policy: str, split: str, overrides: Sequence[str]) -> Look:
@@ -93,15 +112,13 @@ def check_prices(
         emit({"file": str(file), "ok": not bad, "findings": [finding.to_json() for finding in findings]})
     else:
         for finding in findings:
-            console.print(
-                f"{finding.severity}: {finding.sentence()}", highlight=False, markup=False, soft_wrap=True
-            )
+            _say(console, f"{finding.severity}: {finding.sentence()}")
     if bad:
         raise DataError(
             f"{file} cannot be used: {len(bad)} problem{'s' if len(bad) > 1 else ''}; {bad[0].sentence()}"
         )
     if emit is None:
-        console.print(f"{file} can be used.", highlight=False)
+        _say(console, f"{file} can be used.")
 
 
 def sample_facts() -> list[dict[str, Any]]:
@@ -132,6 +149,10 @@ def replay_facts(run: str, root: Path) -> dict[str, int]:
 def verify_replay(run: str, root: Path) -> dict[str, int]:
     checkpoint = _with_replay(run, root)
     return {"segments": verify_blobs(checkpoint.manifest.replay or {}, checkpoint.replay_blob)}
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 def _with_replay(run: str, root: Path) -> Checkpoint:
