@@ -79,8 +79,7 @@ class TwoHotCode:
         return -(self.target(reward) * F.log_softmax(outputs, -1)).sum(-1)
 
     def decode(self, outputs: Tensor) -> Tensor:
-        self.bins = self.bins.to(outputs.device)
-        return symexp(outputs.softmax(-1) @ self.bins.to(outputs.dtype))
+        return symexp(outputs.softmax(-1) @ self.bins.to(outputs))
 
     def encode(self, reward: Tensor) -> Tensor:
         return torch.log(self.target(reward).clamp_min(1e-20))

@@ -1,7 +1,5 @@
 """Latent dynamics: z' = D(z, a), by a residual on logits or by a flow. Latents stay on the simplex."""
 
-from typing import Protocol
-
 import torch
 from torch import Tensor, nn
 
@@ -9,18 +7,6 @@ from eigen2.nets.dense import Stream, mlp
 from eigen2.nets.simnorm import centred, logits_of, project, simnorm
 from eigen2.pwm.config import FlowConfig, ModelConfig
 from eigen2.pwm.flow import draw_times, integrate, path_point
-
-
-class Dynamics(Protocol):
-    def __call__(self, latent: Tensor, action: Tensor) -> Tensor:
-        """[batch, L], [batch, A] -> next latent [batch, L]"""
-        ...
-
-    def error(
-        self, latent: Tensor, action: Tensor, reached: Tensor, target: Tensor, stream: torch.Generator
-    ) -> Tensor:
-        """Squared error per element [..., L] of the step latent -> target, given what it `reached`."""
-        ...
 
 
 class MLPDynamics(nn.Module):
@@ -33,11 +19,13 @@ class MLPDynamics(nn.Module):
         )
 
     def forward(self, latent: Tensor, action: Tensor) -> Tensor:
+        """[batch, L], [batch, A] -> next latent [batch, L]"""
         return simnorm(logits_of(latent) + self.change(torch.cat([centred(latent), action], -1)))
 
     def error(
         self, latent: Tensor, action: Tensor, reached: Tensor, target: Tensor, stream: torch.Generator
     ) -> Tensor:
+        """Squared error per element [..., L] of the step latent -> target, given what it reached."""
         return (reached - target).square()
 
 
@@ -69,6 +57,7 @@ class FlowDynamics(nn.Module):
     def error(
         self, latent: Tensor, action: Tensor, reached: Tensor, target: Tensor, stream: torch.Generator
     ) -> Tensor:
+        """Squared error of the velocity per element [..., L] somewhere on the path latent -> target."""
         # The path is data: without the stop-gradient the encoder could shorten it instead of the field learning it.
         tau = draw_times(latent, self.flow.time, stream)
         point, velocity = path_point(latent.detach(), target, tau)
