@@ -20,6 +20,8 @@ class ERLConfig(Section):
     """Episodes per agent and generation; the same start days (or episode seeds) for all agents, redrawn each time."""
     validation_windows: int = Field(8, ge=1)
     """Fixed episodes on which champions are chosen, the same for the whole run."""
+    candidates: int | None = Field(None, ge=1)
+    """Agents validated in each generation: the learners first, then the fittest of the others; null is all."""
     hall_of_fame: int = Field(5, ge=1)
     """Best agents ever kept, by validation."""
 
@@ -67,6 +69,8 @@ class ERLConfig(Section):
     """Best agents that survive unchanged."""
     tournament: int = Field(3, ge=1)
     """Agents drawn per parent choice."""
+    crossover: float = Field(0.5, ge=0, le=1)
+    """Share of the bred agents that blend two parents; the rest are mutants of elites (not for cem)."""
     mutation_rate: float = Field(0.2, gt=0, le=1)
     """Share of weights the genetic operator changes."""
     mutation_std: float = Field(0.05, gt=0)

@@ -39,9 +39,7 @@ class Learners:
         for value in (*self.actor.values(), *self.critic.values()):
             value.requires_grad_(True)
         self.actor_optimiser = torch.optim.Adam(list(self.actor.values()), lr=config.actor_lr, fused=True)
-        self.critic_optimiser = torch.optim.Adam(
-            list(self.critic.values()), lr=config.critic_lr, fused=True
-        )
+        self.critic_optimiser = torch.optim.Adam(list(self.critic.values()), lr=config.critic_lr, fused=True)
         self.direct_optimiser = torch.optim.Adam(list(self.actor.values()), lr=config.direct_lr, fused=True)
         self.updates = 0
 
@@ -118,10 +116,11 @@ class Learners:
         gradients = torch.autograd.grad(loss, list(params.values()))
         norm = norms(gradients)
         if not torch.isfinite(norm).all():
-            agent = int(torch.nonzero(~torch.isfinite(norm))[0]) % self.agents
-            bad = next(name for name, g in zip(params, gradients, strict=True) if not torch.isfinite(g).all())
+            row = int(torch.nonzero(~torch.isfinite(norm))[0])
+            sizes = [float(g[row].nan_to_num(nan=torch.inf).abs().max()) for g in gradients]
+            bad = list(params)[sizes.index(max(sizes))]
             raise DamagedStateError(
-                f"The gradient of {network} tensor {bad} of learner {agent} is not finite at update {self.updates}; "
+                f"The gradient of {network} tensor {bad} of learner {row % self.agents} is not finite at update {self.updates}; "
                 "the run stops here and its last checkpoint is good. Lower the learning rates or check the data."
             )
         scale = (self.config.clip / norm.clamp(min=self.config.clip)).to(gradients[0].dtype)
@@ -132,9 +131,12 @@ class Learners:
     def _require_finite(self) -> None:
         for network, params in (("actor", self.actor), ("critic", self.critic)):
             for name, value in params.items():
-                if not torch.isfinite(value).all():
+                finite = torch.isfinite(value).flatten(1).all(1)
+                if not finite.all():
+                    agent = int(torch.nonzero(~finite)[0]) % self.agents
                     raise DamagedStateError(
-                        f"The {network} tensor {name} is not finite after update {self.updates}."
+                        f"The {network} tensor {name} of learner {agent} is not finite after update {self.updates}; "
+                        "the run stops here and its last checkpoint is good."
                     )
 
     def state_dict(self) -> dict[str, Any]:
@@ -170,7 +172,4 @@ def _moments(optimiser: torch.optim.Optimizer, params: Params) -> dict[str, Any]
 def _load_moments(optimiser: torch.optim.Optimizer, params: Params, moments: dict[str, Any]) -> None:
     for name, state in moments.items():
         value = params[name]
-        optimiser.state[value] = {
-            key: item.clone() if key == "step" else item.to(value.device).clone()
-            for key, item in state.items()
-        }
+        optimiser.state[value] = {key: item.to(value.device, copy=True) for key, item in state.items()}

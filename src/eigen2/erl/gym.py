@@ -1,4 +1,4 @@
-"""ERL on any Gymnasium environment with continuous actions: plain MLP actors and scalar critics."""
+"""ERL on any Gymnasium environment with continuous actions: MLP actors and scalar critics."""
 
 from typing import Any
 
@@ -14,6 +14,7 @@ from eigen2.envs.gym import GymBatch
 from eigen2.erl.config import ERLConfig
 from eigen2.erl.task import Batch, Episodes, FloatArray, Rollout, Transitions
 from eigen2.errors import ConfigError
+from eigen2.evaluation.control import Act
 from eigen2.nets.stacked import Params, agents_in, init_linear, linear
 from eigen2.replay import Field, Replay, Schema
 
@@ -31,13 +32,13 @@ class GymTask:
     # Networks
 
     def init_actor(self, agents: int, rng: torch.Generator) -> Params:
-        return _init_mlp(agents, self.observations, self.alg.hidden, self.actions, rng, gain=float(__import__("os").environ.get("GAIN","0.3")))
+        return _init_actor(agents, self.observations, self.alg.hidden, self.actions, rng)
 
     def init_critic(self, agents: int, rng: torch.Generator) -> Params:
-        return _init_mlp(agents, self.observations + self.actions, self.alg.hidden, 1, rng)
+        return _init_critic(agents, self.observations + self.actions, self.alg.hidden, rng)
 
     def policy(self, actor: Params, state: Tensor) -> Tensor:
-        return _mlp(actor, state.expand(agents_in(actor), *state.shape[-2:]))
+        return _actor(actor, state.expand(agents_in(actor), *state.shape[-2:]))
 
     def squash(self, raw: Tensor) -> Tensor:
         return torch.tanh(raw)
@@ -48,7 +49,7 @@ class GymTask:
     def value(self, critic: Params, state: Tensor, action: Tensor) -> Tensor:
         agents = agents_in(critic)
         both = torch.cat([state.expand(agents, *state.shape[-2:]), action.expand(agents, -1, -1)], dim=-1)
-        return _mlp(critic, both)
+        return _critic(critic, both)
 
     # Episodes
 
@@ -128,16 +129,49 @@ class GymTask:
         )
 
 
-def _init_mlp(agents: int, inputs: int, hidden: int, outputs: int, rng: torch.Generator, gain: float = 0.3) -> Params:
+def gym_policy(task: GymTask, actor: Params) -> Act:
+    """One agent as a plain policy without noise, for evaluation."""
+    actor = {name: value.to(task.device) for name, value in actor.items()}
+
+    @torch.no_grad()
+    def act(observation: npt.NDArray[np.float32]) -> npt.NDArray[np.floating]:
+        state = torch.as_tensor(observation, device=task.device).unsqueeze(0)
+        action: npt.NDArray[np.float32] = task.squash(task.policy(actor, state))[0].cpu().numpy()
+        return action
+
+    return act
+
+
+def _init_actor(agents: int, inputs: int, hidden: int, outputs: int, rng: torch.Generator) -> Params:
+    """Small gains first, a large one last: nearly linear feedback, strong enough to act from the first day on.
+
+    Evolution lives on the differences between random agents; a small last layer, as gradient alone likes it, makes
+    them all alike.
+    """
     params: Params = {}
-    init_linear(params, "0", (agents, inputs, hidden), rng)
+    init_linear(params, "0", (agents, inputs, hidden), rng, gain=0.5)
     init_linear(params, "1", (agents, hidden, hidden), rng)
-    init_linear(params, "2", (agents, hidden, outputs), rng, gain=gain)
+    init_linear(params, "2", (agents, hidden, outputs), rng, gain=3.0)
     return params
 
 
-def _mlp(params: Params, x: Tensor) -> Tensor:
-    """out = C relu(norm(B relu(norm(A x)))), [agent, row, in] -> [agent, row, out].
+def _actor(params: Params, x: Tensor) -> Tensor:
+    """raw = C tanh(B tanh(A x)), [agent, row, observation] -> [agent, row, action]."""
+    h = torch.tanh(linear(params, "0", x))
+    h = torch.tanh(linear(params, "1", h))
+    return linear(params, "2", h)
+
+
+def _init_critic(agents: int, inputs: int, hidden: int, rng: torch.Generator) -> Params:
+    params: Params = {}
+    init_linear(params, "0", (agents, inputs, hidden), rng)
+    init_linear(params, "1", (agents, hidden, hidden), rng)
+    init_linear(params, "2", (agents, hidden, 1), rng, gain=0.3)
+    return params
+
+
+def _critic(params: Params, x: Tensor) -> Tensor:
+    """q = C relu(norm(B relu(norm(A x)))), [agent, row, observation + action] -> [agent, row, 1].
 
     The norms have no gain and shift of their own: the next layer can do the same, and small networks on a CPU cost
     what their number of operations costs.

@@ -9,10 +9,11 @@ Learners sit in the first slots. An untrained copy of a good learner survives as
 behind takes over the middle of the population, so gradient and evolution compete and feed each other.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from eigen2 import seeds
@@ -88,7 +89,7 @@ class ERLTrainer:
         evaluated = take(self.actors, slice(None))
         fitness = self._evaluate(evaluated, episodes)
         losses = self._train()
-        validation = self._validate()
+        validation = self._validate(fitness)
         self.stall = self.stall.update(
             self.hall.best, self.config.stall_generations, self.config.stall_factor
         )
@@ -99,8 +100,8 @@ class ERLTrainer:
             "generation": float(self.generation),
             "fitness_best": float(fitness.max()),
             "fitness_mean": float(fitness.mean()),
-            "validation_best": float(validation.max()),
-            "validation_mean": float(validation.mean()),
+            "validation_best": float(np.nanmax(validation)),
+            "validation_mean": float(np.nanmean(validation)),
             "champion": self.hall.best,
             "mutation_boost": self.stall.factor,
             "env_steps": float(self.env_steps),
@@ -111,11 +112,13 @@ class ERLTrainer:
     # Phases
 
     def _evaluate(self, actors: Params, episodes: Episodes) -> FloatArray:
-        rollouts = self._rollouts("evaluate", actors, episodes, record=self.learners is not None)
+        _require_finite_weights(actors, self.generation)
+        record = self.learners is not None or self.config.variation == "proximal"
+        rollouts = self._rollouts("evaluate", actors, episodes, record=record)
         fitness = np.concatenate([rollout.returns.mean(axis=1) for rollout in rollouts])
         if self.learners is not None and self.config.explore_episodes:
             self._explore()
-        _require_finite("fitness", fitness, self.generation)
+        _require_finite("fitness", fitness, range(len(fitness)), self.generation)
         return fitness
 
     def _explore(self) -> None:
@@ -171,16 +174,27 @@ class ERLTrainer:
         put(self.actors, range(self.config.learners), learners.actor)
         return losses
 
-    def _validate(self) -> FloatArray:
-        rollouts = self._rollouts("validate", self.actors, self.task.validation_episodes())
+    def _validate(self, fitness: FloatArray) -> FloatArray:
+        """[agent] scores on the fixed episodes; NaN for agents that were not candidates."""
+        chosen = self._candidates(fitness)
+        actors = take(self.actors, chosen)
+        rollouts = self._rollouts("validate", actors, self.task.validation_episodes())
         scores = np.concatenate([rollout.returns.mean(axis=1) for rollout in rollouts])
-        _require_finite("validation", scores, self.generation)
-        self.hall.consider(self.actors, scores, self.generation, self._trained_ids())
+        _require_finite("validation", scores, chosen, self.generation)
+        self.hall.consider(actors, scores, self.generation, [self.ids[slot] for slot in chosen])
         if self.ledger is not None:
             blocks = agent_blocks(self.config.population, self.config.block)
             work = [Work(take(self.actors, block), None) for block in blocks]
             self.ledger.record(self.generation, np.concatenate(list(self._counted("judge", work))))
-        return scores
+        validation = np.full(self.config.population, np.nan)
+        validation[chosen] = scores
+        return validation
+
+    def _candidates(self, fitness: FloatArray) -> list[int]:
+        """Slots to validate: the learners, whose fitness is that before training, then the best of the others."""
+        learners = list(range(self.config.learners))
+        others = [slot for slot in ranking(fitness) if slot >= self.config.learners]
+        return sorted((learners + others)[: self.config.candidates])
 
     def _evolve(self, evaluated: Params, fitness: FloatArray) -> None:
         config = self.config
@@ -227,10 +241,6 @@ class ERLTrainer:
 
     # Who is who
 
-    def _trained_ids(self) -> list[int]:
-        """Names for the agents as they stand after training: trained learners are not the agents that were evaluated."""
-        return [self.generation * 2 * self.config.population + i for i in range(self.config.population)]
-
     def _renumber(self, births: list[Birth]) -> None:
         before = self.ids
         first = (self.generation + 1) * self.config.population
@@ -249,7 +259,7 @@ class ERLTrainer:
                 "operator": birth.operator,
                 "parents": list(self.parents[slot]),
                 "fitness": float(fitness[slot]),
-                "validation": float(validation[slot]),
+                "validation": None if np.isnan(validation[slot]) else float(validation[slot]),
             }
             for slot, birth in enumerate(self.births)
         ]
@@ -258,7 +268,7 @@ class ERLTrainer:
 
     def state_dict(self) -> dict[str, Any]:
         return {
-            "actors": dict(self.actors),
+            "actors": take(self.actors, slice(None)),
             "learners": None if self.learners is None else self.learners.state_dict(),
             "variation": self.variation.state_dict(),
             "hall": self.hall.state_dict(),
@@ -267,9 +277,7 @@ class ERLTrainer:
             "env_steps": self.env_steps,
             "ids": list(self.ids),
             "births": [[birth.operator, list(birth.parents)] for birth in self.births],
-            "parents": [
-                list(parents) for parents in getattr(self, "_parents", [()] * self.config.population)
-            ],
+            "parents": [list(parents) for parents in self.parents],
             "ledger": None if self.ledger is None else self.ledger.state_dict(),
         }
 
@@ -288,7 +296,17 @@ class ERLTrainer:
             self.ledger.load_state_dict(state["ledger"])
 
 
-def _require_finite(what: str, values: FloatArray, generation: int) -> None:
-    if not np.isfinite(values).all():
-        agent = int(np.flatnonzero(~np.isfinite(values))[0])
-        raise DamagedStateError(f"The {what} of agent {agent} in generation {generation} is {values[agent]}.")
+def _require_finite(what: str, values: FloatArray, slots: Sequence[int], generation: int) -> None:
+    for slot, value in zip(slots, values, strict=True):
+        if not np.isfinite(value):
+            raise DamagedStateError(f"The {what} of agent {slot} in generation {generation} is {value}.")
+
+
+def _require_finite_weights(actors: Params, generation: int) -> None:
+    for name, value in actors.items():
+        finite = torch.isfinite(value).flatten(1).all(1)
+        if not finite.all():
+            agent = int(torch.nonzero(~finite)[0])
+            raise DamagedStateError(
+                f"The actor tensor {name} of agent {agent} is not finite at the start of generation {generation}."
+            )

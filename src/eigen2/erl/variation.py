@@ -1,5 +1,6 @@
 """How the next generation arises. Dispatches on `alg.variation`; the operators themselves are in `evolution`."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,7 @@ class Variation:
         children: list[Params] = []
         births: list[Birth] = []
         for child in range(count):
-            if child % 2 == 0:
+            if math.ceil((child + 1) * self.config.crossover) > math.ceil(child * self.config.crossover):
                 first = evolution.tournament(fitness, self.config.tournament, choice)
                 second = evolution.tournament(fitness, self.config.tournament, choice)
                 share = float(choice.uniform(0.2, 0.8))
