@@ -16,13 +16,13 @@ from eigen2.replay import Replay
 
 ENV = {
     "data": "planted_reversal",
-    "synthetic": {"days": 240, "symbols": 4, "seed": 1},
+    "synthetic": {"days": 160, "symbols": 4, "seed": 1},
     "features": ("return_1", "return_3"),
     "window": 16,
-    "validation_days": 40,
-    "holdout_days": 30,
+    "validation_days": 20,
+    "holdout_days": 20,
     "embargo_days": 2,
-    "trading_days": 12,
+    "trading_days": 8,
     "settlement_days": 3,
 }
 ALG = {
@@ -32,13 +32,13 @@ ALG = {
     "validation_windows": 2,
     "hall_of_fame": 3,
     "learners": 2,
-    "gradient_steps": 3,
+    "gradient_steps": 2,
     "batch": 16,
     "run_length": 4,
     "learning_starts": 20,
     "hidden": 8,
     "elites": 2,
-    "block": 2,
+    "block": 3,
 }
 CPU = torch.device("cpu")
 
@@ -59,11 +59,12 @@ def alg():
 
 @pytest.fixture(scope="session")
 def market_task():
-    """market_task(alg, **env) -> four symbols over 240 days."""
+    """market_task(alg, **env) -> four symbols over 160 days."""
+
+    market = load_market(TradingConfig.model_validate(ENV), 1)
 
     def make(alg, **env):
-        config = TradingConfig.model_validate(ENV | env)
-        return MarketTask(load_market(config, 1), config, alg, CPU)
+        return MarketTask(market, TradingConfig.model_validate(ENV | env), alg, CPU)
 
     return make
 
@@ -80,7 +81,7 @@ def trainer():
     def make(task, seed=5, replay=None, play=None):
         ledger = None
         if isinstance(task, MarketTask):
-            ledger = TrialLedger(np.zeros(task.market.validation.days - 1 - task.settlement_days))
+            ledger = TrialLedger(np.zeros(task.market.validation.days - 1))
         if replay is None:
             replay = Replay(task.schema(), 400, seeds.integer(seed, "replay"))
         return ERLTrainer(task, task.alg, replay, seed, ledger=ledger, play=play)
