@@ -64,7 +64,7 @@ class TrainingConsole:
             self._live.update(self._box())
 
     def say(self, message: str) -> None:
-        self.console.print(message, highlight=False, soft_wrap=True)
+        self.console.print(message, highlight=False, markup=False, soft_wrap=True)
 
     @property
     def seconds(self) -> float:

@@ -55,7 +55,7 @@ def create_run(config: Config) -> RunDirectory:
     """Claim the first free name, <alg>_<env>_seed<seed>, then with -2, -3, ..., and write the config there."""
     root = config.run.root.absolute()
     base = config.run.name or default_name(config)
-    if "/" in base or base in ("", ".", "..", "latest"):
+    if "/" in base or base.startswith(".") or base in ("", "latest"):
         raise ConfigError(f"run.name={base!r} cannot be a directory name; use letters, digits, _ and -.")
     try:
         root.mkdir(parents=True, exist_ok=True)
@@ -100,9 +100,12 @@ def find_run(name: str | None, root: Path) -> RunDirectory:
                 f"There is no run in {root.absolute()} to continue; start one with `eigen2 train`."
             )
         return _existing(latest.resolve())
-    for path in (Path(name), root / name):
-        if path.is_dir():
-            return _existing(path.resolve())
+    places = [path.resolve() for path in (Path(name), root / name) if path.is_dir()]
+    for path in places:
+        if RunDirectory(path).config_file.is_file():
+            return RunDirectory(path)
+    if places:
+        return _existing(places[0])
     raise ConfigError(f"No run called {name} here or in {root.absolute()}; `eigen2 runs` lists them.")
 
 
@@ -114,7 +117,6 @@ def _existing(path: Path) -> RunDirectory:
 
 
 def _point_latest(root: Path, path: Path) -> None:
-    temporary = root / f".latest-{os.getpid()}"
-    temporary.unlink(missing_ok=True)
+    temporary = root / f".latest-{secrets.token_hex(8)}"
     temporary.symlink_to(path.name)
     os.replace(temporary, root / "latest")

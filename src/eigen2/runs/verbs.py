@@ -1,5 +1,6 @@
 """What the commands do, one function each; the command line only passes words in and prints what comes out."""
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,7 @@ def with_absolute_data(config: Config) -> Config:
     file = Path(env.data).expanduser()
     if not file.exists():
         return config
-    return config.model_copy(update={"env": env.model_copy(update={"data": str(file.absolute())})})
+    return config.model_copy(update={"env": env.model_copy(update={"data": os.path.abspath(file)})})
 
 
 def _train_and_look(run: RunDirectory, config: Config, console: Console) -> dict[str, Any]:

@@ -65,8 +65,12 @@ class Started:
         self.lab, self.pid, self.out, self.err = lab, pid, out, err
 
     def wait(self) -> Done:
-        code = self.lab.ask({"wait": self.pid})["status"]
+        code = self.lab.ask({"wait": self.pid, "stopped": False})["status"]
         return Done(code, self.out.read_text(encoding="utf-8"), self.err.read_text(encoding="utf-8"))
+
+    def wait_stopped(self) -> None:
+        """Wait for the moment at which SIGSTOP holds the command; `signal(SIGCONT)` lets it go on."""
+        self.lab.ask({"wait": self.pid, "stopped": True})
 
     def signal(self, number: signal.Signals) -> None:
         os.kill(self.pid, number)
@@ -141,6 +145,12 @@ class Lab:
         self._server.stdin.flush()
         answer: dict[str, Any] = json.loads(self._server.stdout.readline())
         return answer
+
+
+def newest(run: Path) -> int:
+    """Step of the newest committed checkpoint; -1 when there is none."""
+    manifests = [json.loads(path.read_bytes())["body"] for path in (run / "checkpoints").glob("*.json")]
+    return max((manifest["step"] for manifest in manifests), default=-1)
 
 
 def story(run: Path) -> dict[str, bytes]:

@@ -29,8 +29,9 @@ def serve(warm_up: list[list[str]]) -> None:
     for line in sys.stdin:
         request = json.loads(line)
         if "wait" in request:
-            _, status = os.waitpid(request["wait"], 0)
-            answer = {"status": os.waitstatus_to_exitcode(status)}
+            _, status = os.waitpid(request["wait"], os.WUNTRACED if request["stopped"] else 0)
+            assert os.WIFSTOPPED(status) == request["stopped"], status
+            answer = {"status": 0 if request["stopped"] else os.waitstatus_to_exitcode(status)}
         else:
             answer = {"pid": _start(request)}
         sys.stdout.write(json.dumps(answer) + "\n")

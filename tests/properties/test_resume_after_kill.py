@@ -1,0 +1,23 @@
+"""N generations with kill -9 at random moments and resume are N generations uninterrupted, bit for bit."""
+
+import random
+from pathlib import Path
+
+import pytest
+from command_lab import ORDERS, PENDULUM, WEIGHTS, Lab
+from torture import Toll, torture
+
+
+@pytest.mark.parametrize(
+    ("overrides", "kills"),
+    [(ORDERS, 4), (WEIGHTS, 2), (PENDULUM, 2)],
+    ids=["orders", "weights", "pendulum"],
+)
+def test_resume_after_kill_is_bit_identical(
+    lab: Lab, tmp_path: Path, overrides: tuple[str, ...], kills: int
+) -> None:
+    reference = lab.train("reference", overrides, tmp_path)
+    stream, toll = random.Random(kills), Toll()
+    while toll.kills < kills:
+        torture(lab, tmp_path, overrides, reference, kills - toll.kills, stream, toll)
+    assert (toll.lost, toll.corrupt, toll.differing) == ([], [], [])
