@@ -105,7 +105,7 @@ class ControlBatch:
         self.observation = np.asarray(state["observation"]).astype(np.float32)
 
     def _start(self, which: NDArray[np.int64]) -> None:
-        from mujoco import mjtStage  # type: ignore[import-untyped]
+        from mujoco import mjtStage
 
         stream = seeds.generator(self._seed, self._purpose, self._resets)
         self._resets += 1
@@ -128,7 +128,7 @@ class ControlBatch:
 def _batch(task: SimulatedTask, count: int, threads: int) -> Any:
     try:
         import mujoco
-        from mujoco.batch import Batch  # type: ignore[import-untyped]
+        from mujoco.batch import Batch
     except ImportError as error:
         raise ConfigError(f"{task.name} needs MuJoCo 4 or newer: pip install 'eigen2[control]'") from error
     # Divergence is read from the counters; MuJoCo's own handler would also write a log into the working directory.
