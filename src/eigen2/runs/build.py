@@ -14,7 +14,12 @@ import torch
 from eigen2 import seeds
 from eigen2.config import Config
 from eigen2.envs.config import GymConfig, TradingConfig
+from eigen2.envs.control.catalogue import make_task as make_control_task
+from eigen2.envs.control.config import ControlConfig
+from eigen2.envs.control.environments import Task as ControlTask
+from eigen2.envs.control.gymnasium_task import GymnasiumTask
 from eigen2.envs.trading import TradingCore
+from eigen2.erl.config import ERLConfig
 from eigen2.erl.gym import GymTask
 from eigen2.erl.market import MarketTask
 from eigen2.erl.trainer import ERLTrainer
@@ -25,7 +30,9 @@ from eigen2.evaluation.ledger import TrialLedger
 from eigen2.evaluation.policies import equal_weight_benchmark
 from eigen2.market.data import MarketData
 from eigen2.market.load import load_market
-from eigen2.replay import Replay
+from eigen2.pwm.config import PWMConfig
+from eigen2.pwm.trainer import PWMTrainer
+from eigen2.replay import Replay, Schema
 from eigen2.runs.trainer import Progress
 
 
@@ -35,8 +42,8 @@ class Built:
 
     config: Config
     market: MarketData | None
-    task: MarketTask | GymTask
-    trainer: ERLTrainer
+    task: MarketTask | GymTask | ControlTask
+    trainer: ERLTrainer | PWMTrainer
 
     @property
     def data_fingerprint(self) -> str:
@@ -47,20 +54,38 @@ class Built:
 def build(config: Config, progress: Progress | None = None) -> Iterator[Built]:
     """Everything in memory, nothing on disk; worker processes end with the context."""
     torch.set_num_threads(config.threads)
+    if isinstance(config.alg, PWMConfig):
+        yield _build_pwm(config, config.alg)
+        return
     market = load_prices(config)
     task = make_task(config, market)
-    replay = Replay(
-        task.schema(),
-        config.replay.capacity,
-        seeds.integer(config.seed, "replay"),
-        compress=config.replay.compress,
-    )
     ledger = None if market is None else trial_ledger(market, config)
     with _players(config, task) as play:
         trainer = ERLTrainer(
-            task, config.alg, replay, config.seed, ledger=ledger, play=play, progress=progress
-        )
+            task, config.alg, _replay(config, task.schema()), config.seed,
+            ledger=ledger, play=play, progress=progress,
+        )  # fmt: skip
         yield Built(config, market, task, trainer)
+
+
+def _build_pwm(config: Config, alg: PWMConfig) -> Built:
+    task = control_task(config)
+    device = pick_device(config.device).type
+    trainer = PWMTrainer(alg, task, config.seed, config.replay.capacity, device, config.threads)
+    trainer.use_replay(_replay(config, trainer.replay.schema))
+    return Built(config, None, task, trainer)
+
+
+def _replay(config: Config, schema: Schema) -> Replay:
+    seed = seeds.integer(config.seed, "replay")
+    return Replay(schema, config.replay.capacity, seed, compress=config.replay.compress)
+
+
+def control_task(config: Config) -> ControlTask:
+    if isinstance(config.env, GymConfig):
+        return GymnasiumTask(config.env)
+    assert isinstance(config.env, ControlConfig)
+    return make_control_task(config.env.task)
 
 
 def load_prices(config: Config) -> MarketData | None:
@@ -68,10 +93,13 @@ def load_prices(config: Config) -> MarketData | None:
 
 
 def make_task(config: Config, market: MarketData | None) -> MarketTask | GymTask:
+    """The world of an ERL run."""
+    assert isinstance(config.alg, ERLConfig)
     device = pick_device(config.device)
     if isinstance(config.env, GymConfig):
         return GymTask(config.env, config.alg, config.seed, device)
     assert market is not None
+    assert isinstance(config.env, TradingConfig)
     return MarketTask(market, config.env, config.alg, device)
 
 

@@ -1,5 +1,6 @@
 """What people see while a run works: one quiet box on a terminal, one line per step elsewhere."""
 
+import math
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -13,7 +14,7 @@ from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-SHOWN = ("fitness_best", "fitness_mean", "validation_best", "champion", "return", "best", "reward")
+SHOWN = ("fitness_best", "fitness_mean", "validation_best", "train_return", "eval_return", "champion")
 """Metrics worth a place in the box and in the line, where a trainer has them."""
 
 
@@ -95,7 +96,9 @@ class TrainingConsole:
         return Panel(Group(grid, whole), title=self.name, width=72)
 
     def _shown(self) -> list[tuple[str, float]]:
-        return [(name, self._metrics[name]) for name in SHOWN if name in self._metrics]
+        return [
+            (name, self._metrics[name]) for name in SHOWN if math.isfinite(self._metrics.get(name, math.nan))
+        ]
 
     def _left(self) -> float:
         if not self._durations:

@@ -9,6 +9,7 @@ leaves half of one; `runs/latest` points to the newest.
 import errno
 import os
 import secrets
+import shutil
 from pathlib import Path
 
 import yaml
@@ -59,15 +60,23 @@ def create_run(config: Config) -> RunDirectory:
         raise ConfigError(f"run.name={base!r} cannot be a directory name; use letters, digits, _ and -.")
     try:
         root.mkdir(parents=True, exist_ok=True)
-        new = RunDirectory(root / f".new-{secrets.token_hex(8)}")
-        new.path.mkdir()
-        new.write_config(config)
-        path = _claim(new.path, root, base)
+        path = _publish(config, root, base)
         _point_latest(root, path)
         sync_directory(root)
     except (PermissionError, NotADirectoryError, FileExistsError) as error:
         raise ConfigError(f"run.root={root} cannot hold runs ({error.strerror}); choose another.") from error
     return RunDirectory(path)
+
+
+def _publish(config: Config, root: Path, base: str) -> Path:
+    new = RunDirectory(root / f".new-{secrets.token_hex(8)}")
+    new.path.mkdir()
+    try:
+        new.write_config(config)
+        return _claim(new.path, root, base)
+    except BaseException:
+        shutil.rmtree(new.path)
+        raise
 
 
 def _claim(new: Path, root: Path, base: str) -> Path:
@@ -87,7 +96,10 @@ def _claim(new: Path, root: Path, base: str) -> Path:
 
 def default_name(config: Config) -> str:
     env = config.env
-    what = Path(env.data).stem if env.kind == "trading" else env.id.replace("/", "-")
+    if env.kind == "trading":
+        what = Path(env.data).stem
+    else:
+        what = env.task if env.kind == "control" else env.id.replace("/", "-")
     return f"{config.presets['alg']}_{what}_seed{config.seed}"
 
 

@@ -13,15 +13,20 @@ from rich.text import Text
 
 from eigen2.config import Config
 from eigen2.envs.config import GymConfig, TradingConfig
+from eigen2.envs.control.gymnasium_task import GymnasiumTask
+from eigen2.envs.control.reference_policies import at_random, play, stand_still
+from eigen2.envs.control.task import PHYSICS_NOTE
 from eigen2.envs.gym import GymBatch
 from eigen2.erl.gym import GymTask
 from eigen2.erl.market import MarketTask
 from eigen2.erl.policy import market_policy
+from eigen2.erl.trainer import ERLTrainer
 from eigen2.errors import ConfigError
 from eigen2.evaluation.control import ControlEvaluation, evaluate_control
 from eigen2.evaluation.evaluate import evaluate_market, named_policy
 from eigen2.evaluation.looks import holdout_looks
 from eigen2.evaluation.table import evaluation_table
+from eigen2.pwm.trainer import PWMTrainer
 from eigen2.runs.build import Built, build, load_prices
 from eigen2.runs.directory import RunDirectory
 from eigen2.runs.journal import read_log
@@ -50,9 +55,15 @@ def evaluate_run(run: RunDirectory, split: str) -> Look:
 
 
 def evaluate_champion(run: RunDirectory, built: Built, split: str) -> Look:
-    if not built.trainer.hall.honours:
+    trainer, task = built.trainer, built.task
+    if isinstance(trainer, PWMTrainer):
+        look = _closed_loop(trainer)
+    elif not trainer.hall.honours:
         raise ConfigError(f"{run.path} has no champion before its first generation ends.")
-    look = _control(built) if isinstance(built.task, GymTask) else _market(run, built, split)
+    elif isinstance(task, GymTask):
+        look = _control(built.config, task, trainer)
+    else:
+        look = _market(run, built, trainer, split)
     _append(run, look.facts)
     return look
 
@@ -67,34 +78,50 @@ def evaluate_policy(config: Config, policy: str, split: str) -> Look:
     return Look(found.to_json(), evaluation_table(found))
 
 
-def _market(run: RunDirectory, built: Built, split: str) -> Look:
+def _market(run: RunDirectory, built: Built, trainer: ERLTrainer, split: str) -> Look:
     market, task, env = built.market, built.task, built.config.env
     assert market is not None
     assert isinstance(task, MarketTask)
     assert isinstance(env, TradingConfig)
-    champion = built.trainer.hall.champion
+    champion = trainer.hall.champion
     name = fingerprint(dict(champion))
     looks = holdout_looks(read_log(run.log("evaluations")), name) if split == "holdout" else None
     policy = market_policy(task, champion, (market.validation, market.holdout))
     found = evaluate_market(
-        market, env, policy, split, seed=built.config.seed, ledger=built.trainer.ledger, looks=looks
+        market, env, policy, split, seed=built.config.seed, ledger=trainer.ledger, looks=looks
     )
     return Look({**found.to_json(), "champion_fingerprint": name}, evaluation_table(found))
 
 
-def _control(built: Built) -> Look:
-    task, env = built.task, built.config.env
-    assert isinstance(task, GymTask)
-    assert isinstance(env, GymConfig)
-    champion = {name: value.to(task.device) for name, value in built.trainer.hall.champion.items()}
+def _control(config: Config, task: GymTask, trainer: ERLTrainer) -> Look:
+    assert isinstance(config.env, GymConfig)
+    champion = {name: value.to(task.device) for name, value in trainer.hall.champion.items()}
 
     @torch.no_grad()
     def act(observation: Any) -> Any:
         state = torch.as_tensor(observation, device=task.device)
         return task.squash(task.policy(champion, state))[0].cpu().numpy()
 
-    found = evaluate_control(act, GymBatch(env, min(EPISODES, 10)), seed=built.config.seed, episodes=EPISODES)
-    return Look({"env": env.id, **found.to_json()}, _control_table(env.id, found))
+    batch = GymBatch(config.env, min(EPISODES, 10))
+    found = evaluate_control(act, batch, seed=config.seed, episodes=EPISODES)
+    return Look({"env": config.env.id, **found.to_json()}, _control_table(config.env.id, found))
+
+
+def _closed_loop(trainer: PWMTrainer) -> Look:
+    """The policy as it stands at the end, not at its best moment, on fresh episodes."""
+    task, seed = trainer.task, trainer.seed
+    own = trainer.evaluate(EPISODES, "final")
+    found = ControlEvaluation(
+        mean_return=own.mean,
+        std_return=own.std,
+        episodes=EPISODES,
+        random_return=play(task, at_random(task, seed), EPISODES, seed, "final").mean,
+        stand_still_return=play(task, stand_still(task), EPISODES, seed, "final").mean,
+        returns=tuple(float(value) for value in own.returns),
+    )
+    note = {} if isinstance(task, GymnasiumTask) else {"note": PHYSICS_NOTE}
+    shown = Group(_control_table(task.name, found), *(Text(text, style="dim") for text in note.values()))
+    return Look({"env": task.name, **note, **found.to_json()}, shown)
 
 
 def _control_table(name: str, found: ControlEvaluation) -> RenderableType:

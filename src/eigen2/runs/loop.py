@@ -170,7 +170,7 @@ def restore(built: Built, checkpoint: Checkpoint, console: Console) -> None:
         )
     built.trainer.load_state_dict(checkpoint.state())
     if manifest.replay is not None:
-        built.trainer.replay = Replay.restore(manifest.replay, checkpoint.replay_blob)
+        built.trainer.use_replay(Replay.restore(manifest.replay, checkpoint.replay_blob))
     if manifest.replay_step != manifest.step:
         console.print(
             f"The newest replay is of step {manifest.replay_step} (replay.every): the run goes on from step "

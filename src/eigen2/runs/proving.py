@@ -109,7 +109,8 @@ def _summary(run: RunDirectory) -> dict[str, Any]:
     try:
         state = _state(run)
         last = (read_log(run.log("metrics")) or [{}])[-1]
-        steps = run.read_config().alg.generations
+        alg = run.read_config().alg
+        steps = alg.generations if alg.kind == "erl" else alg.iterations
     except (DamagedStateError, ValueError):
         # One damaged run must not hide the others.
         state = "damaged"

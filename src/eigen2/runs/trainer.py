@@ -37,6 +37,10 @@ class Trainer(Protocol):
         """The best agent, for people who open it elsewhere."""
         ...
 
+    def use_replay(self, replay: Replay) -> None:
+        """Go on with a restored replay."""
+        ...
+
     def take_records(self) -> dict[str, list[dict[str, Any]]]:
         """Further log records of the last step, by log."""
         ...

@@ -1,0 +1,227 @@
+"""Presets and overrides become one frozen, typed config, and every mistake is named with what would be right."""
+
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+import yaml
+from pydantic import ValidationError
+
+from eigen2.config import Config, differences, load_config, preset_config, presets, validate
+from eigen2.envs.config import GymConfig, TradingConfig
+from eigen2.errors import ConfigError
+from eigen2.runs.verbs import config_facts, config_text
+
+CONF = Path(load_config.__code__.co_filename).parent / "conf"
+
+
+def preset(group: str, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((CONF / group / f"{name}.yaml").read_text(encoding="utf-8"))
+    return found
+
+
+def refusal(*overrides: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        load_config(overrides)
+    return str(caught.value)
+
+
+def test_without_overrides_it_is_erl_on_the_embedded_prices() -> None:
+    config = load_config()
+    assert config.presets == {"alg": "erl", "env": "trading"}
+    assert isinstance(config.env, TradingConfig)
+    assert (config.seed, config.alg.kind, config.env.data) == (7, "erl", "sp20")
+    assert (config.run.root, config.checkpoint.every, config.cluster) == (Path("runs"), 1, "inline")
+
+
+@pytest.mark.parametrize(
+    ("typo", "nearest"),
+    [
+        ("alg.populaton=4", "alg.population"),
+        ("env.windw=8", "env.window"),
+        ("sed=3", "seed"),
+        ("replay.capasity=10", "replay.capacity"),
+        ("env.synthetic.dayz=10", "env.synthetic.days"),
+        ("chekpoint.every=3", "checkpoint.every"),
+    ],
+)
+def test_an_unknown_key_names_the_nearest_one(typo: str, nearest: str) -> None:
+    assert f"did you mean `{nearest}`?" in refusal(typo)
+
+
+def test_a_key_that_resembles_nothing_points_to_the_list() -> None:
+    assert "--show-config" in refusal("zzz.qqq=1")
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("alg.population=1", "greater than or equal to 2"),
+        ("alg.gamma=1.0", "less than 1"),
+        ("env.position_fraction=1.5", "less than or equal to 1"),
+        ("seed=-1", "greater than or equal to 0"),
+        ("alg.population=many", "valid integer"),
+        ("alg.population=2.5", "valid integer"),
+        ("replay.compress=perhaps", "valid boolean"),
+        ("env.actions=shorts", "'orders', 'original' or 'weights'"),
+        ("cluster=cloud", "'inline'"),
+        ("device=tpu", "'auto'"),
+    ],
+)
+def test_a_value_out_of_range_or_of_another_type_is_refused_with_key_and_value(
+    override: str, words: str
+) -> None:
+    key, value = override.split("=")
+    text = refusal(override)
+    assert f"`{key}`" in text
+    assert words in text
+    assert value in text
+
+
+def test_values_that_contradict_each_other_are_refused() -> None:
+    assert "elites 4 must be fewer than population 4" in refusal("alg.population=4", "alg.learners=1")
+    assert "target_low" in refusal("env.target_low=0.6")
+
+
+def test_several_mistakes_are_named_together() -> None:
+    text = refusal("alg.population=1", "alg.gamma=2")
+    assert "alg.population" in text
+    assert "alg.gamma" in text
+
+
+def test_the_last_of_two_overrides_counts() -> None:
+    assert load_config(["seed=1", "seed=2"]).seed == 2
+
+
+def test_hydra_grammar_gives_lists_nulls_and_quotes() -> None:
+    config = load_config(
+        ["env.features=[return_1,rsi]", "env.start='2010-01-01'", "run.name='a b, c'", "alg.candidates=null"]
+    )
+    assert isinstance(config.env, TradingConfig)
+    assert config.env.features == ("return_1", "rsi")
+    assert config.env.start == "2010-01-01"
+    assert config.run.name == "a b, c"
+    assert config.alg.candidates is None
+
+
+@pytest.mark.parametrize("override", ["alg.population=2,4", "alg.population=range(2,8)", "seed=choice(1,2)"])
+def test_a_sweep_is_refused(override: str) -> None:
+    assert "one value per run" in refusal(override)
+
+
+@pytest.mark.parametrize("override", ["+alg.extra=1", "~alg.population"])
+def test_keys_are_neither_added_nor_deleted(override: str) -> None:
+    assert "write key=value" in refusal(override)
+
+
+@pytest.mark.parametrize("override", ["alg.population", "alg.population=[1", "a b=3"])
+def test_what_is_no_override_is_refused(override: str) -> None:
+    assert "write key=value" in refusal(override)
+
+
+def test_a_preset_that_does_not_exist_names_the_nearest_and_all() -> None:
+    text = refusal("env=tradin")
+    assert "did you mean `trading`?" in text
+    assert "gym" in text
+
+
+def test_presets_are_not_a_key() -> None:
+    assert "alg=NAME" in refusal("presets.alg=erl")
+
+
+def test_another_environment_is_another_kind_of_section() -> None:
+    config = load_config(["env=gym", "env.id=Pendulum-v1"])
+    assert isinstance(config.env, GymConfig)
+    assert "Unknown key `env.window`" in refusal("env=gym", "env.window=8")
+
+
+def test_what_measured_best_on_an_environment_comes_with_its_preset() -> None:
+    tuned = preset("env", "trading")["tuned"]["erl"]
+    alg = load_config().alg
+    assert tuned
+    assert {key: getattr(alg, key) for key in tuned} == tuned
+    assert load_config(["alg.learners=3"]).alg.learners == 3
+
+
+def kinds(group: str) -> set[str]:
+    """The kinds of section that this version's config knows."""
+    annotation = Config.model_fields[group].annotation
+    return {section.model_fields["kind"].default for section in get_args(annotation) or (annotation,)}
+
+
+def loadable() -> list[tuple[str, str]]:
+    """Each algorithm with an environment both kinds can learn, and each environment with an algorithm made for it."""
+    kind = {(group, name): preset(group, name)["kind"] for group in ("alg", "env") for name in presets(group)}
+    pairs = {(alg, "gym") for alg in presets("alg")}
+    pairs |= {("pwm_tiny" if kind["env", env] == "control" else "erl", env) for env in presets("env")}
+    known = {group: kinds(group) for group in ("alg", "env")}
+    return sorted(p for p in pairs if kind["alg", p[0]] in known["alg"] and kind["env", p[1]] in known["env"])
+
+
+@pytest.mark.parametrize(("alg", "env"), loadable())
+def test_every_preset_loads_and_validates(alg: str, env: str) -> None:
+    config = load_config([f"alg={alg}", f"env={env}"])
+    assert config.presets == {"alg": alg, "env": env}
+    assert validate(config.model_dump(mode="json")) == config
+
+
+def test_a_config_cannot_be_changed() -> None:
+    with pytest.raises(ValidationError):
+        load_config().seed = 3  # type: ignore[misc]
+
+
+def test_a_config_survives_yaml() -> None:
+    config = load_config(
+        ["alg.population=8", "env.tradable=[A,B]", "run.root='some where'", "env.end='2020-01-01'"]
+    )
+    assert validate(yaml.safe_load(yaml.safe_dump(config.model_dump(mode="json")))) == config
+
+
+def test_differences_name_what_changed_and_nothing_else() -> None:
+    one, other = load_config(), load_config(["alg.population=8", "env.features=[rsi]"])
+    found = differences(one, other)
+    assert found.keys() == {"alg.population", "env.features"}
+    assert found["alg.population"] == (16, 8)
+    assert differences(one, load_config()) == {}
+
+
+def test_differences_between_environments_read_none_where_a_key_is_missing() -> None:
+    found = differences(load_config(), load_config(["env=gym"]))
+    assert found["env.id"] == (None, "Pendulum-v1")
+    assert found["env.kind"] == ("trading", "gym")
+
+
+def test_overrides_on_a_base_keep_everything_else_of_it() -> None:
+    base = load_config(["seed=3", "alg.population=8", "env.fee_bp=1"])
+    resumed = load_config(["alg.generations=50"], base=base)
+    assert differences(base, resumed) == {"alg.generations": (25, 50)}
+
+
+def test_a_base_keeps_its_presets() -> None:
+    base = load_config(["env=gym"])
+    assert load_config(["env=gym", "alg=erl"], base=base) == base
+    with pytest.raises(ConfigError, match="keeps its presets"):
+        load_config(["env=trading"], base=base)
+
+
+def test_loading_twice_gives_equal_configs_and_leaves_nothing_behind() -> None:
+    first = load_config(["seed=3"])
+    load_config(["seed=4", "alg.population=8"])
+    assert load_config(["seed=3"]) == first
+    assert load_config() == preset_config({"alg": "erl", "env": "trading"})
+
+
+def test_the_working_directory_does_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = load_config()
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "config.yaml").write_text("seed: 99")
+    monkeypatch.chdir(tmp_path)
+    assert load_config() == before
+
+
+def test_the_shown_config_is_yaml_that_gives_the_same_config() -> None:
+    overrides = ["alg.population=8", f"run.root='{'deep ' * 40}'", "run.name='[odd] name'"]
+    facts = config_facts(overrides)
+    assert validate(yaml.safe_load(config_text(facts))) == load_config(overrides)
+    assert facts["differences"].keys() == {"alg.population", "run.root", "run.name"}
+    assert config_text(config_facts([])).endswith("# as in the preset alg=erl env=trading")
