@@ -19,6 +19,7 @@ import torch
 from eigen2.config import load_config
 from eigen2.envs.config import GymConfig
 from eigen2.envs.gym import GymBatch
+from eigen2.erl.config import ERLConfig
 from eigen2.erl.gym import GymTask, gym_policy
 from eigen2.erl.trainer import ERLTrainer
 from eigen2.evaluation.control import evaluate_control
@@ -46,6 +47,7 @@ def train(overrides: tuple[str, ...], seed: int, env_steps: int | None = None) -
     """A run with the default settings of env=gym; ends after `env_steps` if given, else after its generations."""
     config = load_config(["env=gym", f"seed={seed}", *overrides])
     assert isinstance(config.env, GymConfig)
+    assert isinstance(config.alg, ERLConfig)
     began = time.process_time()
     task = GymTask(config.env, config.alg, seed, torch.device("cpu"))
     trainer = ERLTrainer(task, config.alg, Replay(task.schema(), config.replay.capacity, seed), seed)

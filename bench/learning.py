@@ -38,6 +38,7 @@ def one_run(market: str, actions: str, mode: str, seed: int) -> dict[str, Any]:
     from eigen2.config import load_config
     from eigen2.erl.market import MarketTask
     from eigen2.erl.policy import market_policy
+    from eigen2.erl.trainer import ERLTrainer
     from eigen2.evaluation.evaluate import evaluate_market
     from eigen2.nets.stacked import Params, take
     from eigen2.runs.build import build
@@ -47,6 +48,7 @@ def one_run(market: str, actions: str, mode: str, seed: int) -> dict[str, Any]:
     with build(config) as built:
         data, task, trainer, env = built.market, built.task, built.trainer, config.env
         assert data is not None
+        assert isinstance(trainer, ERLTrainer)
         assert isinstance(task, MarketTask)
         assert env.kind == "trading"
 

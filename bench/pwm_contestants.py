@@ -121,6 +121,7 @@ def run_sb3(kind: type[SAC] | type[TD3], task: Task, seed: int, budget: float) -
 def run_pwm(preset: str, task: Task, seed: int, budget: float) -> Clock:
     """The schedule needs the number of iterations beforehand: a few trial iterations tell how many will fit."""
     values = yaml.safe_load(resources.files("eigen2.conf").joinpath("alg", f"{preset}.yaml").read_text())
+    values.pop("also", None)
     values |= {"evaluate_every": 10**9}
     clock = Clock(task, budget, seed)
     trial = PWMTrainer(PWMConfig.model_validate(values), task, seed, capacity=1_000_000)

@@ -25,6 +25,7 @@ PLAIN = 6.4
 
 def make_trainer(preset: str) -> PWMTrainer:
     values = yaml.safe_load(resources.files("eigen2.conf").joinpath("alg", f"{preset}.yaml").read_text())
+    values.pop("also", None)
     values["model"]["bootstrap_updates"] = 0
     return PWMTrainer(PWMConfig.model_validate(values), make_task("dflex_ant"), seed=0, capacity=100_000)
 

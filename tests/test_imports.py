@@ -26,14 +26,9 @@ LAYERS: tuple[set[str], ...] = (
 )
 """A module may import from its own part and from the parts of lower layers, never from beside or above."""
 CONFIG_IMPORTS = {
-    "market.config",
-    "envs.config",
-    "erl.config",
-    "pwm.config",
-    "replay.config",
-    "errors",
-    "section",
-}
+    "market.config", "envs.config", "envs.control.config", "erl.config", "pwm.config", "replay.config",
+    "errors", "section",
+}  # fmt: skip
 CONFIG_USERS = {"runs", "cli"}
 STORE_USERS = {"runs", "cli"}
 GLOBAL_GENERATORS = {"seed", "rand", "randn", "randint", "random", "choice", "shuffle", "normal", "uniform",

@@ -2,14 +2,15 @@
 
 Hydra's compose API gives presets and override grammar; pydantic gives types, ranges and closed keys. A preset file
 lists only what differs from the defaults declared in the section classes. An `env` preset may also carry
-`tuned: {<alg kind>: {...}}`: algorithm settings that measured best on that kind of environment.
+`tuned: {<alg kind>: {...}}`: algorithm settings that measured best on that kind of environment. An `alg` preset may
+carry `also: {<section>: {...}}`: settings outside the algorithm that go with its size, such as `checkpoint.every`.
 """
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import yaml
 from hydra import compose, initialize
@@ -19,11 +20,13 @@ from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException, OverrideParseException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from eigen2.envs.config import GymConfig, TradingConfig
+from eigen2.envs.control.config import ControlConfig
 from eigen2.erl.config import ERLConfig
 from eigen2.errors import ConfigError
+from eigen2.pwm.config import PWMConfig
 from eigen2.replay.config import ReplayConfig
 from eigen2.section import Section
 
@@ -54,14 +57,24 @@ class Config(Section):
     """Where agents are evaluated."""
     workers: int = Field(2, ge=1)
     """Processes when cluster=processes; results do not depend on it."""
-    alg: ERLConfig = ERLConfig()
-    env: Annotated[TradingConfig | GymConfig, Field(discriminator="kind")] = TradingConfig()
+    alg: Annotated[ERLConfig | PWMConfig, Field(discriminator="kind")] = ERLConfig()
+    env: Annotated[TradingConfig | GymConfig | ControlConfig, Field(discriminator="kind")] = TradingConfig()
     run: RunConfig = RunConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
     replay: ReplayConfig = ReplayConfig()
 
     presets: dict[str, str] = Field(default_factory=lambda: {"alg": "erl", "env": "trading"})
     """Names of the chosen presets; set by `alg=NAME env=NAME`."""
+
+    @model_validator(mode="after")
+    def _algorithm_fits_environment(self) -> Self:
+        if self.alg.kind == "pwm" and self.env.kind == "trading":
+            raise ValueError("PWM learns control tasks; add e.g. env=pendulum, env=dflex_ant or env=gym")
+        if self.alg.kind == "erl" and self.env.kind == "control":
+            raise ValueError(
+                "ERL trades markets and plays Gymnasium tasks; use env=trading, env=gym or alg=pwm_tiny"
+            )
+        return self
 
 
 def load_config(overrides: Sequence[str] = (), base: Config | None = None) -> Config:
@@ -90,8 +103,9 @@ def preset_config(choices: Mapping[str, str]) -> Config:
     """The config of the chosen presets, before any override."""
     sections: dict[str, Any] = {group: _preset(group, name) for group, name in choices.items()}
     tuned = sections["env"].pop("tuned", {}).get(sections["alg"].get("kind"), {})
+    also = sections["alg"].pop("also", {})
     sections["alg"] = {**sections["alg"], **tuned}
-    return validate({**sections, "presets": dict(choices)})
+    return validate({**also, **sections, "presets": dict(choices)})
 
 
 def validate(values: Any) -> Config:
@@ -174,7 +188,7 @@ def _leaves(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
 
 
 def _sentence(error: Any) -> str:
-    kinds = {"trading", "gym", "erl", "pwm"}
+    kinds = {"trading", "gym", "control", "erl", "pwm"}
     key = ".".join(str(part) for part in error["loc"] if part not in kinds)
     if error["type"] == "extra_forbidden":
         return f"unknown key `{key}`"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from command_lab import ORDERS, Lab
 
-LARGER = ("alg.generations=25", "alg.hidden=64", "alg.population=8", "alg.variation=layer")
+LARGER = ("alg.generations=25", "alg.hidden=32", "alg.windows=1", "alg.validation_windows=1")
 
 
 def test_a_run_of_25_generations_takes_little_more_than_its_checkpoints(

@@ -17,7 +17,6 @@ def test_failing_fsyncs_cost_checkpoints_but_no_result(lab: Lab, tmp_path: Path,
     if program is None:
         pytest.skip("needs the package fiu-utils")
     fault = "enable_random name=posix/io/sync/fsync,probability=0.03,failinfo=5"
-    # Creating the run needs two good fsyncs, so it is created without faults and killed before its first step.
     overrides = [*ORDERS, f"run.root={tmp_path}", "run.name=mine"]
     done = subprocess.run(
         [program, "-x", "-c", fault, sys.executable, "-m", "eigen2", "train", *overrides],

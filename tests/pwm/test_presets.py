@@ -1,10 +1,7 @@
-from importlib import resources
-
 import pytest
-import yaml
 
+from eigen2.config import load_config
 from eigen2.envs.control.catalogue import make_task
-from eigen2.pwm.config import PWMConfig
 from eigen2.pwm.parity import TOLERANCE, count_parameters, difference
 
 PRESETS = [
@@ -15,8 +12,7 @@ ANT = make_task("dflex_ant")
 
 
 def preset(name):
-    text = resources.files("eigen2.conf").joinpath("alg", f"{name}.yaml").read_text()
-    return PWMConfig.model_validate(yaml.safe_load(text))
+    return load_config([f"alg={name}", "env=dflex_ant"]).alg
 
 
 def counts(name):

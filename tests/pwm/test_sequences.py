@@ -4,7 +4,7 @@ from eigen2 import seeds
 from eigen2.envs.control.catalogue import make_task
 from eigen2.envs.control.simulation import ControlBatch
 from eigen2.pwm.collector import Collector, schema_of
-from eigen2.pwm.sequences import draw_sequences
+from eigen2.pwm.sequences import cut_sequences, whole_sequences
 from eigen2.replay.buffer import Replay
 
 
@@ -18,7 +18,7 @@ def experience(steps=60):
 
 def test_sequences_follow_one_episode_and_mark_what_lies_behind_its_end():
     replay = experience()
-    batch = draw_sequences(replay, 500, 8, seeds.generator(0, "test"))
+    batch = cut_sequences(replay, 500, 8, seeds.generator(0, "test"))
     everything = replay.transitions(np.arange(len(replay))).clone()
     following = {
         row.numpy().tobytes(): after
@@ -38,7 +38,7 @@ def test_sequences_follow_one_episode_and_mark_what_lies_behind_its_end():
 
 def test_falls_are_seen_at_every_depth_as_often_as_they_happen():
     replay = experience(120)
-    batch = draw_sequences(replay, 20_000, 8, seeds.generator(0, "test"))
+    batch = cut_sequences(replay, 20_000, 8, seeds.generator(0, "test"))
     share = replay.transitions(np.arange(len(replay))).step["terminated"].float().mean().item()
     seen = ((batch.terminated * batch.valid).sum(1) / batch.valid.sum(1)).numpy()
     np.testing.assert_allclose(seen, share, rtol=0.35)
@@ -48,8 +48,15 @@ def test_falls_are_seen_at_every_depth_as_often_as_they_happen():
 def test_drawn_batches_are_not_overwritten_by_the_next_draw():
     replay = experience()
     stream = seeds.generator(0, "test")
-    first = draw_sequences(replay, 50, 4, stream)
+    first = cut_sequences(replay, 50, 4, stream)
     kept = [tensor.clone() for tensor in vars(first).values()]
-    draw_sequences(replay, 50, 4, stream)
+    cut_sequences(replay, 50, 4, stream)
     for before, after in zip(kept, vars(first).values(), strict=True):
         assert (before == after).all()
+
+
+def test_whole_sequences_are_valid_throughout_and_end_an_episode_only_at_their_last_step():
+    batch = whole_sequences(experience(120), 2000, 8)
+    assert (batch.valid == 1).all()
+    assert (batch.terminated[:-1] == 0).all()
+    assert batch.terminated[-1].sum() > 0

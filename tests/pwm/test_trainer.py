@@ -21,6 +21,7 @@ VARIANTS = {
     "two_hot": {"model": {"reward": "two_hot"}},
     "flow_policy": {"actor": {"policy": "flow"}},
     "open_loop": {"collect": "open_loop"},
+    "cut": {"model": {"sequences": "cut"}},
 }
 
 

@@ -23,7 +23,7 @@ def assert_resumes_to(lab: Lab, run: Path, finished: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGUSR1", "SIGUSR2"])
-def test_a_signal_lets_the_step_end_and_saves_it(lab: Lab, tmp_path: Path, finished: Path, name: str) -> None:
+def test_a_signal_lets_the_step_end_and_saves_it(lab: Lab, tmp_path: Path, name: str) -> None:
     done = stopped(lab, tmp_path, Moment("phase:validate", name, 2))
     run = tmp_path / "mine"
     assert done.code == 75
@@ -33,6 +33,13 @@ def test_a_signal_lets_the_step_end_and_saves_it(lab: Lab, tmp_path: Path, finis
     assert newest(run) == 2
     facts = json.loads((run / "run.json").read_text())
     assert (facts["status"], name in facts["reason"]) == ("stopped", True)
+
+
+def test_the_resumed_run_is_the_same_run_and_knows_it_was_resumed(
+    lab: Lab, tmp_path: Path, finished: Path
+) -> None:
+    assert stopped(lab, tmp_path, Moment("phase:validate", "SIGTERM", 2)).code == 75
+    run = tmp_path / "mine"
     assert_resumes_to(lab, run, finished)
     facts = json.loads((run / "run.json").read_text())
     assert (facts["status"], facts["reason"], len(facts["resumes"])) == ("done", None, 1)
@@ -84,7 +91,7 @@ def test_json_of_a_stopped_run_leaves_stdout_empty(lab: Lab, tmp_path: Path) -> 
     assert (done.code, done.out) == (75, "")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_a_signal_to_the_whole_group_stops_workers_and_run_in_order(
     lab: Lab, tmp_path: Path, number: signal.Signals
 ) -> None:

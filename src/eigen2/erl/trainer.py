@@ -78,6 +78,10 @@ class ERLTrainer:
     def best_weights(self) -> dict[str, Tensor]:
         return {name: value[0].contiguous() for name, value in self.hall.champion.items()}
 
+    def use_replay(self, replay: Replay) -> None:
+        """Go on with a restored replay."""
+        self.replay = replay
+
     def take_records(self) -> dict[str, list[dict[str, Any]]]:
         return {"lineage": self.lineage}
 

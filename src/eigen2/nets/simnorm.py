@@ -28,7 +28,7 @@ def logits_of(latent: Tensor) -> Tensor:
 
 
 def centred(latent: Tensor, group: int = GROUP) -> Tensor:
-    """What layers should be fed: G z - 1, mean zero and of order one. [..., L]
+    """What plain linear heads should be fed: G z - 1, mean zero and of order one. [..., L]
 
     Raw simplex numbers vary by a twentieth around an eighth; a linear layer on them needs weights of about twenty, which
     Adam at a rate of 1e-3 takes tens of thousands of steps to grow.

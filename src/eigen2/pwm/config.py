@@ -44,6 +44,8 @@ class ModelConfig(Section):
     """Gradient steps on the first data, before the policy is trained at all."""
     batch: int = Field(256, ge=1)
     """Sequences per gradient step."""
+    sequences: Literal["whole", "cut"] = "whole"
+    """whole: horizons that fit into an episode; cut: from any step, cut at the episode's end."""
     latent_weight: float = Field(20.0, ge=0)
     """Weight of the latent prediction error (mlp) or of the velocity error (flow)."""
     reward_weight: float = Field(1.0, ge=0)

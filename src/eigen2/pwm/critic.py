@@ -7,7 +7,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from eigen2.nets.dense import Activation, Stream, activate
-from eigen2.nets.simnorm import centred
 
 
 class ValueEnsemble(nn.Module):
@@ -45,7 +44,7 @@ class ValueEnsemble(nn.Module):
         """[..., L] -> the heads' own numbers, value x (1 - gamma) [M, ...]"""
         batch = latent.shape[:-1]
         members = len(self.biases[0])
-        x = centred(latent).reshape(1, -1, latent.shape[-1]).expand(members, -1, -1)
+        x = latent.reshape(1, -1, latent.shape[-1]).expand(members, -1, -1)
         # The norm has no gain and offset of its own: the next linear layer can express both, at no cost.
         for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
             x = activate(torch.baddbmm(bias, x, weight), self.activation)

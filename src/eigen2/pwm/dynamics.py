@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from eigen2.nets.dense import Stream, mlp
-from eigen2.nets.simnorm import centred, logits_of, project, simnorm
+from eigen2.nets.simnorm import logits_of, project, simnorm
 from eigen2.pwm.config import FlowConfig, ModelConfig
 from eigen2.pwm.flow import draw_times, integrate, path_point
 
@@ -20,7 +20,7 @@ class MLPDynamics(nn.Module):
 
     def forward(self, latent: Tensor, action: Tensor) -> Tensor:
         """[batch, L], [batch, A] -> next latent [batch, L]"""
-        return simnorm(logits_of(latent) + self.change(torch.cat([centred(latent), action], -1)))
+        return simnorm(logits_of(latent) + self.change(torch.cat([latent, action], -1)))
 
     def error(
         self, latent: Tensor, action: Tensor, reached: Tensor, target: Tensor, stream: torch.Generator
@@ -45,7 +45,7 @@ class FlowDynamics(nn.Module):
 
     def velocity(self, point: Tensor, action: Tensor, tau: Tensor) -> Tensor:
         """[..., L], [..., A], [..., 1] -> [..., L]"""
-        v: Tensor = self.field(torch.cat([centred(point), action, tau], -1))
+        v: Tensor = self.field(torch.cat([point, action, tau], -1))
         return v
 
     def forward(self, latent: Tensor, action: Tensor) -> Tensor:

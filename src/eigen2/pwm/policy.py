@@ -4,7 +4,6 @@ import torch
 from torch import Tensor, nn
 
 from eigen2.nets.dense import Activation, Stream, mlp
-from eigen2.nets.simnorm import centred
 from eigen2.pwm.config import ActorConfig
 from eigen2.pwm.flow import integrate
 
@@ -24,7 +23,7 @@ class GaussianPolicy(nn.Module):
 
     def forward(self, latent: Tensor, noise: Tensor | None) -> Tensor:
         """latent [..., L], standard normal noise [..., A] or None for the mean -> action [..., A]"""
-        mean: Tensor = self.mean(centred(latent))
+        mean: Tensor = self.mean(latent)
         if noise is None:
             return torch.tanh(mean)
         return torch.tanh(mean + self.log_std.clamp_min(self.log_std_min).exp() * noise)
@@ -49,7 +48,7 @@ class FlowPolicy(nn.Module):
 
         def velocity(point: Tensor, tau: float) -> Tensor:
             time = point.new_full((*point.shape[:-1], 1), tau)
-            u: Tensor = self.field(torch.cat([centred(latent), point, time], -1))
+            u: Tensor = self.field(torch.cat([latent, point, time], -1))
             return u
 
         start = torch.zeros_like(latent[..., : len(self.log_std)])

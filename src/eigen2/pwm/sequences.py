@@ -1,8 +1,8 @@
-"""Training sequences for the world model, cut at episode ends instead of avoiding them.
+"""Training sequences for the world model: whole ones, or ones cut at episode ends.
 
-A sampler of whole sequences shows the last step of an episode only at the end of a sequence, eight or sixteen times
-too rarely and never right after a real observation; the model then learns late, or never, what falling looks like.
-Here every stored step is equally likely as a start, and what lies behind an episode's end is marked as not valid.
+Whole sequences show the last step of an episode only as their own last step, more rarely than it happens. Cut ones
+start at every stored step alike and mark what lies behind an episode's end as not valid: the model then knows falls
+better, yet on the hopper the policy learned to run later with them, so whole ones are the default.
 """
 
 from dataclasses import dataclass
@@ -30,7 +30,19 @@ class SequenceBatch:
     """[H, n], 1 up to the episode's end, 0 behind it, where the last step is repeated"""
 
 
-def draw_sequences(replay: Replay, n: int, horizon: int, stream: np.random.Generator) -> SequenceBatch:
+def whole_sequences(replay: Replay, n: int, horizon: int) -> SequenceBatch:
+    """Drawn from the replay's own stream."""
+    batch = replay.sample_sequences(n, horizon)
+    return SequenceBatch(
+        batch.observation["obs"].clone(),
+        batch.step["action"].clone(),
+        batch.step["reward"].clone(),
+        batch.step["terminated"].to(torch.float32),
+        torch.ones(horizon, n),
+    )
+
+
+def cut_sequences(replay: Replay, n: int, horizon: int, stream: np.random.Generator) -> SequenceBatch:
     first = replay.links.first
     path, reached = replay.links.walk(stream.integers(first, first + len(replay), n), horizon - 1)
     batch = replay.transitions(path.reshape(-1))

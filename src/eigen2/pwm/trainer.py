@@ -21,7 +21,7 @@ from eigen2.pwm.config import PWMConfig
 from eigen2.pwm.critic import td_lambda
 from eigen2.pwm.imagination import Rollout, imagine, returns
 from eigen2.pwm.optimiser import Optimiser
-from eigen2.pwm.sequences import SequenceBatch, draw_sequences
+from eigen2.pwm.sequences import SequenceBatch, cut_sequences, whole_sequences
 from eigen2.replay.buffer import Replay
 
 Metrics = dict[str, float]
@@ -50,10 +50,23 @@ class PWMTrainer:
         self.iteration = 0
         self.return_deviation = 0.0
         """Moving deviation of imagined returns, which the actor's loss is divided by; 0 before the first."""
+        self.best_score = float("-inf")
+        self.best_policy: dict[str, Tensor] = {}
+        """Encoder, actor and observation statistics of the best evaluation so far."""
 
     @property
     def done(self) -> bool:
         return self.iteration >= self.config.iterations
+
+    @property
+    def steps(self) -> int:
+        return self.config.iterations
+
+    def best_weights(self) -> dict[str, Tensor]:
+        return dict(self.best_policy) or self._policy_weights()
+
+    def take_records(self) -> dict[str, list[dict[str, Any]]]:
+        return {}
 
     def step(self) -> Metrics:
         """One iteration. -> metrics; `eval_*` are there when the agent was evaluated in the real environment."""
@@ -67,8 +80,12 @@ class PWMTrainer:
                 "eval_std": result.std,
                 "eval_length": float(result.lengths.mean()),
             }
+            if result.mean > self.best_score:
+                self.best_score, self.best_policy = result.mean, self._policy_weights()
+        if self.best_policy:
+            metrics["champion"] = self.best_score
         return metrics | {
-            "environment_steps": float(self.collector.steps),
+            "env_steps": float(self.collector.steps),
             "train_return": self.collector.recent_return,
             "simulation_faults": float(self.collector.environments.faults),
         }
@@ -102,7 +119,10 @@ class PWMTrainer:
         starts = seeds.generator(self.seed, purpose, self.iteration)
         times = seeds.torch_generator(self.seed, f"{purpose} flow time", self.iteration)
         for _ in range(updates):
-            batch = draw_sequences(replay, config.model.batch, config.horizon, starts)
+            if config.model.sequences == "whole":
+                batch = whole_sequences(replay, config.model.batch, config.horizon)
+            else:
+                batch = cut_sequences(replay, config.model.batch, config.horizon, starts)
             loss = self.agent.model.loss(self._prepared(batch), config.gamma, times)
             norm = self.optimisers["model"].step(loss.total, self._share)
         return {
@@ -148,6 +168,8 @@ class PWMTrainer:
             "agent": self.agent.state_dict(),
             "optimisers": {name: optimiser.state_dict() for name, optimiser in self.optimisers.items()},
             "collector": self.collector.state_dict(),
+            "best_score": self.best_score,
+            "best_policy": dict(self.best_policy),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -157,10 +179,20 @@ class PWMTrainer:
         for name, optimiser in self.optimisers.items():
             optimiser.load_state_dict(state["optimisers"][name])
         self.collector.load_state_dict(state["collector"])
+        self.best_score = float(state["best_score"])
+        self.best_policy = dict(state["best_policy"])
 
     def use_replay(self, replay: Replay) -> None:
         """Goes on with a restored replay, whose sampling streams are part of its own snapshot."""
         self.replay = self.collector.replay = replay
+
+    def _policy_weights(self) -> dict[str, Tensor]:
+        """Copies, named as in the world model, the actor and the statistics."""
+        parts = {"model": self.agent.model.state_dict(), "actor": self.agent.average_actor.state_dict()}
+        named = {f"{part}.{name}": value for part, values in parts.items() for name, value in values.items()}
+        statistics = self.collector.observations.state_dict()
+        named |= {f"observations.{name}": torch.as_tensor(value) for name, value in statistics.items()}
+        return {name: value.detach().cpu().clone() for name, value in named.items()}
 
     @property
     def _share(self) -> float:

@@ -59,7 +59,7 @@ class WorldModel(nn.Module):
 
     def reward(self, latent: Tensor, action: Tensor) -> Tensor:
         """[..., L], [..., A] -> predicted scaled reward [...]"""
-        return self.code.decode(self.reward_head(torch.cat([centred(latent), action], -1)))
+        return self.code.decode(self.reward_head(torch.cat([latent, action], -1)))
 
     def continues(self, latent: Tensor) -> Tensor:
         """Probability [...] that the episode goes on after arriving at latent [..., L]."""
@@ -87,7 +87,7 @@ class WorldModel(nn.Module):
             """[H, batch] or [H, batch, n] -> weighted mean"""
             return weight @ error.reshape(horizon * count, -1).sum(-1) * (horizon * count / error.numel())
 
-        outputs = self.reward_head(torch.cat([centred(before), action], -1))
+        outputs = self.reward_head(torch.cat([before, action], -1))
         arrived = centred(after)
         ends = self.termination_head(arrived).squeeze(-1)
         latent_loss = mean(self.dynamics.error(before, action, after, target, stream))
