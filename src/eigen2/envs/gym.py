@@ -24,7 +24,12 @@ def make_gym(config: GymConfig) -> GymEnv:
         raise ConfigError(
             f"env.id={config.id} needs a package that is missing ({error}): pip install eigen2[control]"
         ) from error
-    except (gymnasium.error.UnregisteredEnv, gymnasium.error.DeprecatedEnv, ModuleNotFoundError) as error:
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"env.id={config.id} needs the Python module {error.name}, which is not installed; "
+            "pip install eigen2[control] brings what MuJoCo tasks need"
+        ) from error
+    except (gymnasium.error.UnregisteredEnv, gymnasium.error.DeprecatedEnv) as error:
         raise ConfigError(
             f"env.id={config.id} is not a registered environment{_nearest(config.id)}"
         ) from error
