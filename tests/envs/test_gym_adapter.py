@@ -16,7 +16,7 @@ from eigen2.errors import ConfigError
         ("Pendulm-v1", "nearest is Pendulum-v1"),
         ("pendulum-v1", "nearest is Pendulum-v1"),
         ("Pendulum-v77", "nearest is Pendulum-v"),
-        ("no_such_module:Thing-v0", "needs the Python module no_such_module"),
+        ("no_such_module:Thing-v0", "needs a Python module that is not installed"),
         ("eigen2/Trading-v0", "observation space"),
     ],
 )

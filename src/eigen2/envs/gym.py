@@ -26,7 +26,7 @@ def make_gym(config: GymConfig) -> GymEnv:
         ) from error
     except ModuleNotFoundError as error:
         raise ConfigError(
-            f"env.id={config.id} needs the Python module {error.name}, which is not installed; "
+            f"env.id={config.id} needs a Python module that is not installed ({str(error).splitlines()[0]}); "
             "pip install eigen2[control] brings what MuJoCo tasks need"
         ) from error
     except (gymnasium.error.UnregisteredEnv, gymnasium.error.DeprecatedEnv) as error:
