@@ -11,7 +11,9 @@ SEED = 7
 @pytest.fixture(scope="session")
 def planted():
     """(market, config) with a strong planted effect and portfolio weights."""
-    config = TradingConfig(data="planted_momentum", actions="weights", synthetic={"days": 3000, "symbols": 12})
+    config = TradingConfig(
+        data="planted_momentum", actions="weights", synthetic={"days": 3000, "symbols": 12}
+    )
     return load_market(config, SEED), config
 
 
