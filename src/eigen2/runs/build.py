@@ -4,7 +4,7 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -23,7 +23,7 @@ from eigen2.erl.config import ERLConfig
 from eigen2.erl.gym import GymTask
 from eigen2.erl.market import MarketTask
 from eigen2.erl.trainer import ERLTrainer
-from eigen2.erl.workers import Play, inline, processes
+from eigen2.erl.workers import Play, Played, Work, inline, processes
 from eigen2.errors import ConfigError, StoppedEarly
 from eigen2.evaluation.backtest import run_policy
 from eigen2.evaluation.ledger import TrialLedger
@@ -104,9 +104,7 @@ def make_task(config: Config, market: MarketData | None) -> MarketTask | GymTask
 
 
 def worker_task(config: Config) -> MarketTask | GymTask:
-    """A worker process's own task. What stops the run is its main process's business; without it, workers end."""
-    for number in (signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2):
-        signal.signal(number, signal.SIG_IGN)
+    """A worker process's own task; workers end with the process they work for, even if it is killed."""
     threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
     return make_task(config, load_prices(config))
 
@@ -141,4 +139,16 @@ def _players(config: Config, task: MarketTask | GymTask) -> Iterator[Play]:
         yield inline(task)
         return
     with processes(partial(worker_task, config), config.workers, config.threads) as play:
-        yield play
+        yield partial(_shielded, play)
+
+
+def _shielded(play: Play, work: Sequence[Work]) -> Iterator[Played]:
+    """Hand out work; workers that are started by it inherit the mask and leave Ctrl-C to the main process.
+
+    SIGTERM is left to them: it is how a pool ends its workers when one of them has died.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2))
+    try:
+        return play(work)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
