@@ -246,10 +246,13 @@ class ERLTrainer:
     # Who is who
 
     def _renumber(self, births: list[Birth]) -> None:
+        """An elite keeps its id, unless it is the untrained copy of a learner that was validated under that id."""
         before = self.ids
         first = (self.generation + 1) * self.config.population
         self.ids = [
-            before[birth.parents[0]] if birth.operator == "elite" else first + slot
+            before[birth.parents[0]]
+            if birth.operator == "elite" and birth.parents[0] >= self.config.learners
+            else first + slot
             for slot, birth in enumerate(births)
         ]
         self.parents = [tuple(before[i] for i in birth.parents) for birth in births]
