@@ -1,9 +1,9 @@
 """A disk whose fsync fails now and then: no checkpoint is believed that is not safe, and the run can go on."""
 
 import os
-import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,14 +12,14 @@ from command_lab import ORDERS, Lab, newest, story
 from eigen2.store.integrity import verify
 
 
-def test_failing_fsyncs_cost_checkpoints_but_no_result(lab: Lab, tmp_path: Path, finished: Path) -> None:
-    program = shutil.which("fiu-run")
-    if program is None:
-        pytest.skip("needs the package fiu-utils")
+@pytest.mark.slow
+def test_failing_fsyncs_cost_checkpoints_but_no_result(
+    lab: Lab, tmp_path: Path, finished: Path, with_fault: Callable[[str], tuple[str, ...]]
+) -> None:
     fault = "enable_random name=posix/io/sync/fsync,probability=0.03,failinfo=5"
     overrides = [*ORDERS, f"run.root={tmp_path}", "run.name=mine"]
     done = subprocess.run(
-        [program, "-x", "-c", fault, sys.executable, "-m", "eigen2", "train", *overrides],
+        [*with_fault(fault), sys.executable, "-m", "eigen2", "train", *overrides],
         capture_output=True,
         text=True,
         check=False,

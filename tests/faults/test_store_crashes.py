@@ -5,11 +5,13 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 LAB = Path(__file__).parents[1] / "store" / "crash_lab.py"
+Fault = Callable[[str], tuple[str, ...]]
 RANDOM_FSYNC = "enable_random name=posix/io/sync/fsync,probability={},failinfo=5"
 
 
@@ -41,14 +43,6 @@ def small_tmpfs(private_mounts: tuple[str, ...], tmp_path: Path) -> tuple[str, .
     """A prefix under which tmp_path is a file system of three megabytes."""
     mount = 'mount -t tmpfs -o size=3m none "$0" && exec "$@"'
     return (*private_mounts, "sh", "-c", mount, str(tmp_path))
-
-
-@pytest.fixture
-def fiu_run() -> str:
-    program = shutil.which("fiu-run")
-    if program is None:
-        pytest.skip("needs the package fiu-utils")
-    return program
 
 
 def test_a_kill_before_any_file_operation_loses_nothing(tmp_path: Path) -> None:
@@ -83,16 +77,18 @@ def test_a_disk_that_runs_full_anywhere_in_a_save_loses_nothing(
     assert found["saved"] > 5
 
 
-def test_a_failing_fsync_is_reported_and_loses_nothing(tmp_path: Path, fiu_run: str) -> None:
-    prefix = (fiu_run, "-x", "-c", RANDOM_FSYNC.format(0.03))
+@pytest.mark.slow
+def test_a_failing_fsync_is_reported_and_loses_nothing(tmp_path: Path, with_fault: Fault) -> None:
+    prefix = with_fault(RANDOM_FSYNC.format(0.03))
     found = experiment("fsync", tmp_path / "run", "40", prefix=prefix)
     assert found["failures"] > 0
     assert found["committed"] > 0
 
 
-def test_no_save_succeeds_when_every_fsync_fails(tmp_path: Path, fiu_run: str) -> None:
+@pytest.mark.slow
+def test_no_save_succeeds_when_every_fsync_fails(tmp_path: Path, with_fault: Fault) -> None:
     experiment("fsync", tmp_path / "run", "3")
-    prefix = (fiu_run, "-x", "-c", RANDOM_FSYNC.format(1))
+    prefix = with_fault(RANDOM_FSYNC.format(1))
     found = experiment("fsync", tmp_path / "run", "3", prefix=prefix)
     assert found == {"failures": 3, "committed": -1}
 
