@@ -75,7 +75,7 @@ def main() -> None:
         "null_praised": sum(null),
         "planted_runs": len(planted),
         "planted_found": sum(planted),
-        "passed": sum(null) <= 1 and sum(planted) >= 0.8 * len(planted),
+        "passed": bool(null and planted) and sum(null) <= 1 and sum(planted) >= 0.8 * len(planted),
     }
     print(json.dumps(flat))
 

@@ -103,14 +103,6 @@ class Task(Protocol):
         ...
 
 
-class Direct(Protocol):
-    """A task whose reward is differentiable in the actions."""
-
-    def direct_loss(self, actor: Params, replay: Replay) -> Tensor:
-        """[agent] minus the log growth of sampled runs of days."""
-        ...
-
-
 def agent_blocks(agents: int, size: int) -> Sequence[slice]:
     """The unit of work: results depend on the blocks, never on who computes them."""
     return [slice(first, min(first + size, agents)) for first in range(0, agents, size)]

@@ -5,7 +5,7 @@ batched matrix product serves all agents. A single agent is the same dict with a
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -90,6 +90,3 @@ def track(target: Params, online: Params, tau: float) -> None:
     """Move target networks a step of tau towards the trained ones."""
     with torch.no_grad():
         torch._foreach_lerp_(list(target.values()), [value.detach() for value in online.values()], tau)
-
-
-Activation = Callable[[Tensor], Tensor]

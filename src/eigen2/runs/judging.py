@@ -6,8 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -17,7 +16,7 @@ from eigen2.envs.control.gymnasium_task import GymnasiumTask
 from eigen2.envs.control.reference_policies import at_random, play, stand_still
 from eigen2.envs.control.task import PHYSICS_NOTE
 from eigen2.envs.gym import GymBatch
-from eigen2.erl.gym import GymTask
+from eigen2.erl.gym import GymTask, gym_policy
 from eigen2.erl.market import MarketTask
 from eigen2.erl.policy import market_policy
 from eigen2.erl.trainer import ERLTrainer
@@ -95,15 +94,10 @@ def _market(run: RunDirectory, built: Built, trainer: ERLTrainer, split: str) ->
 
 def _control(config: Config, task: GymTask, trainer: ERLTrainer) -> Look:
     assert isinstance(config.env, GymConfig)
-    champion = {name: value.to(task.device) for name, value in trainer.hall.champion.items()}
-
-    @torch.no_grad()
-    def act(observation: Any) -> Any:
-        state = torch.as_tensor(observation, device=task.device)
-        return task.squash(task.policy(champion, state))[0].cpu().numpy()
-
     batch = GymBatch(config.env, min(EPISODES, 10))
-    found = evaluate_control(act, batch, seed=config.seed, episodes=EPISODES)
+    found = evaluate_control(
+        gym_policy(task, trainer.hall.champion), batch, seed=config.seed, episodes=EPISODES
+    )
     return Look({"env": config.env.id, **found.to_json()}, _control_table(config.env.id, found))
 
 
@@ -148,7 +142,3 @@ def _append(run: RunDirectory, facts: dict[str, Any]) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def show(look: Look, console: Console) -> None:
-    console.print(look.shown, highlight=False)
