@@ -176,6 +176,15 @@ def test_replay_verify_decodes_every_block(lab: Lab, finished: Path) -> None:
     assert lab.run("replay", "verify", finished, "--json").json["segments"] >= 1
 
 
+def test_pwm_parity_counts_the_parameters_of_both_variants(lab: Lab) -> None:
+    facts = lab.run("pwm", "parity", "pwm_tiny", "pwm_317M", "--json").json
+    assert facts["presets"].keys() == {"pwm_tiny", "pwm_317M"}
+    assert facts["presets"]["pwm_317M"]["mlp"] > 50_000_000
+    done = lab.run("pwm", "parity", "pwm_tiny_flow")
+    assert done.code == 0
+    assert f"{facts['presets']['pwm_tiny']['flow']:,}" in done.out
+
+
 def test_runs_lists_every_run_with_its_state(lab: Lab, finished: Path) -> None:
     (listed,) = lab.run("runs", "--root", finished.parent, "--json").json
     assert listed["name"] == "finished"
@@ -245,6 +254,8 @@ def test_data_check_refuses_a_bad_file_with_exit_3(lab: Lab, tmp_path: Path) -> 
         (["train", "--resume", "nobody"], 2, "nobody"),
         (["evaluate", "nobody"], 2, "nobody"),
         (["verify", "nobody"], 2, "nobody"),
+        (["export", "nobody"], 2, "nobody"),
+        (["pwm", "parity", "pwm_6M"], 2, "pwm_5M"),
         (["evaluate", "--policy", "equal_wait", *ORDERS[:10]], 2, "equal_weight"),
     ],
 )  # fmt: skip

@@ -19,8 +19,10 @@ app = typer.Typer(
 )  # fmt: skip
 data_app = typer.Typer(no_args_is_help=True, help="Samples, and checks of your own prices.")
 replay_app = typer.Typer(no_args_is_help=True, help="Look into a run's replay buffer.")
+pwm_app = typer.Typer(no_args_is_help=True, help="Facts about PWM.")
 app.add_typer(data_app, name="data")
 app.add_typer(replay_app, name="replay")
+app.add_typer(pwm_app, name="pwm")
 
 Overrides = Annotated[
     list[str] | None,
@@ -130,6 +132,31 @@ def fingerprint(run: RunName, root: Root = Path("runs"), as_json: Json = False) 
     _print_json(facts) if as_json else typer.echo(f"{facts['fingerprint']}  step {facts['step']}")
 
 
+@app.command()
+def export(
+    run: RunName,
+    to: Annotated[Path | None, typer.Option("--to", metavar="DIR", help="Where the files go; RUN/export when not given.", show_default=False)] = None,
+    root: Root = Path("runs"),
+    as_json: Json = False,
+) -> None:  # fmt: skip
+    """Write a PWM run's policies as plain .pt files, with a model card."""
+    from eigen2.runs.directory import find_run
+    from eigen2.runs.exporting import export_run
+
+    facts = export_run(find_run(run, root), to)
+    if as_json:
+        _print_json(facts)
+        return
+    for name, file in facts["files"].items():
+        typer.echo(f"{name:22} iteration {file['iteration']:<7} mean return {file['mean_return']:.1f}")
+    for name, why in facts["absent"].items():
+        typer.echo(f"{name:22} not there yet: {why}")
+    typer.echo(
+        f"random actions {facts['random_return']:.1f}, standing still {facts['stand_still_return']:.1f}"
+    )
+    typer.echo(facts["directory"])
+
+
 @data_app.command("list")
 def data_list(as_json: Json = False) -> None:
     """Embedded samples and synthetic markets, with their caveats."""
@@ -175,6 +202,20 @@ def replay_verify(run: RunName, root: Root = Path("runs"), as_json: Json = False
 
     facts = verify_replay(run, root)
     _print_json(facts) if as_json else typer.echo(f"{facts['segments']} segments: every block holds.")
+
+
+@pwm_app.command("parity")
+def pwm_parity(
+    presets: Annotated[list[str] | None, typer.Argument(metavar="[PRESET]...", help="e.g. pwm_5M pwm_48M; all when none is named.", show_default=False)] = None,
+    env: Annotated[str, typer.Option("--env", help="The task whose sizes are used.")] = "dflex_ant",
+    as_json: Json = False,
+) -> None:  # fmt: skip
+    """Do mlp and flow have the same number of parameters, within 1 %?"""
+    from eigen2.runs.sizes import parity_facts, parity_table, require_parity
+
+    facts = parity_facts(presets or [], env)
+    _print_json(facts) if as_json else Console().print(parity_table(facts), highlight=False)
+    require_parity(facts)
 
 
 def main() -> None:

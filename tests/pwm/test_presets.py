@@ -1,8 +1,12 @@
+"""Presets are valid, have the original's sizes, and differ between variants in nothing but the variant."""
+
 import pytest
 
 from eigen2.config import load_config
 from eigen2.envs.control.catalogue import make_task
-from eigen2.pwm.parity import TOLERANCE, count_parameters, difference
+from eigen2.errors import ConfigError
+from eigen2.pwm.parity import count_parameters, parity, variant
+from eigen2.runs.sizes import parity_facts, require_parity
 
 PRESETS = [
     "pwm_5M", "pwm_19M", "pwm_48M", "pwm_317M", "pwm_5M_flow", "pwm_48M_flow", "pwm_tiny", "pwm_tiny_flow",
@@ -24,12 +28,24 @@ def test_every_preset_is_valid(name):
     assert counts(name).total > 10_000
 
 
-@pytest.mark.parametrize(
-    ("base", "variant"),
-    [("pwm_5M", "pwm_5M_flow"), ("pwm_48M", "pwm_48M_flow"), ("pwm_tiny", "pwm_tiny_flow")],
-)
-def test_flow_presets_have_the_parameters_of_their_base_within_one_per_cent(base, variant):
-    assert abs(difference(counts(base), counts(variant))) <= TOLERANCE
+def test_mlp_and_flow_presets_have_the_same_number_of_parameters_within_one_per_cent():
+    facts = parity_facts([], "dflex_ant")
+    require_parity(facts)
+    partners = {name: row["flow_preset"] for name, row in facts["presets"].items()}
+    assert partners["pwm_5M"] == "pwm_5M_flow"
+    assert partners["pwm_48M"] == "pwm_48M_flow"
+    assert {"pwm_19M", "pwm_317M", "pwm_tiny"} <= partners.keys()
+    assert all(row["ok"] and abs(row["difference_percent"]) <= 1.0 for row in facts["presets"].values())
+
+
+def test_a_variant_that_is_larger_is_refused_with_its_difference():
+    base = preset("pwm_tiny")
+    wide = base.model_copy(update={"model": base.model.model_copy(update={"units": (80, 80)})})
+    found = parity(base, variant(wide, "flow"), ANT.observation_size, ANT.action_size)
+    assert not found.holds
+    facts = {"tolerance_percent": 1.0, "presets": {"pwm_tiny": found.to_json()}}
+    with pytest.raises(ConfigError, match=r"pwm_tiny \+\d"):
+        require_parity(facts)
 
 
 def test_flow_presets_differ_from_their_base_only_in_flow_keys():

@@ -21,7 +21,10 @@ def activate(x: Tensor, activation: Activation) -> Tensor:
 def linear(inputs: int, outputs: int, stream: Stream, weights: Weights = "trunc_normal") -> nn.Linear:
     """A linear layer with zero bias. trunc_normal: sd 0.02; orthogonal: gain sqrt 2; zero: starts as a constant."""
     # Built without storage first, because nn.Linear's own initialisation reads the global generator.
-    layer = nn.Linear(inputs, outputs, device="meta").to_empty(device="cpu")
+    layer = nn.Linear(inputs, outputs, device="meta")
+    if stream is None:
+        return layer
+    layer = layer.to_empty(device="cpu")
     nn.init.zeros_(layer.bias)
     if weights == "trunc_normal":
         nn.init.trunc_normal_(layer.weight, std=0.02, generator=stream)

@@ -1,6 +1,7 @@
 """Do two variants have the same number of parameters? A comparison of dynamics means little when one is larger."""
 
 from dataclasses import dataclass
+from typing import Any, Literal
 
 from eigen2.nets.dense import parameter_count
 from eigen2.pwm.config import PWMConfig
@@ -31,6 +32,38 @@ def count_parameters(config: PWMConfig, observations: int, actions: int) -> Para
     return ParameterCounts(parameter_count(model), parameter_count(actor), parameter_count(critic))
 
 
-def difference(base: ParameterCounts, variant: ParameterCounts) -> float:
-    """Relative difference of the totals; parity holds when it is within TOLERANCE either way."""
-    return variant.total / base.total - 1.0
+@dataclass(frozen=True)
+class Parity:
+    """The mlp and the flow variant of one algorithm, on one task."""
+
+    mlp: ParameterCounts
+    flow: ParameterCounts
+
+    @property
+    def difference(self) -> float:
+        """Relative difference of the totals, flow over mlp."""
+        return self.flow.total / self.mlp.total - 1.0
+
+    @property
+    def holds(self) -> bool:
+        return abs(self.difference) <= TOLERANCE
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "mlp": self.mlp.total,
+            "flow": self.flow.total,
+            "mlp_model": self.mlp.model,
+            "flow_model": self.flow.model,
+            "difference_percent": round(100.0 * self.difference, 4),
+            "ok": self.holds,
+        }
+
+
+def parity(mlp: PWMConfig, flow: PWMConfig, observations: int, actions: int) -> Parity:
+    """Compares two configs; the caller says which is which."""
+    return Parity(count_parameters(mlp, observations, actions), count_parameters(flow, observations, actions))
+
+
+def variant(config: PWMConfig, dynamics: Literal["mlp", "flow"]) -> PWMConfig:
+    """The same config with the other dynamics, for presets that have no partner of their own."""
+    return config.model_copy(update={"model": config.model.model_copy(update={"dynamics": dynamics})})

@@ -51,6 +51,7 @@ class PWMTrainer:
         self.return_deviation = 0.0
         """Moving deviation of imagined returns, which the actor's loss is divided by; 0 before the first."""
         self.best_score = float("-inf")
+        self.best_iteration = 0
         self.best_policy: dict[str, Tensor] = {}
         """Encoder, actor and observation statistics of the best evaluation so far."""
 
@@ -81,7 +82,8 @@ class PWMTrainer:
                 "eval_length": float(result.lengths.mean()),
             }
             if result.mean > self.best_score:
-                self.best_score, self.best_policy = result.mean, self._policy_weights()
+                self.best_score, self.best_iteration = result.mean, self.iteration
+                self.best_policy = self._policy_weights()
         if self.best_policy:
             metrics["champion"] = self.best_score
         return metrics | {
@@ -169,6 +171,7 @@ class PWMTrainer:
             "optimisers": {name: optimiser.state_dict() for name, optimiser in self.optimisers.items()},
             "collector": self.collector.state_dict(),
             "best_score": self.best_score,
+            "best_iteration": self.best_iteration,
             "best_policy": dict(self.best_policy),
         }
 
@@ -180,6 +183,7 @@ class PWMTrainer:
             optimiser.load_state_dict(state["optimisers"][name])
         self.collector.load_state_dict(state["collector"])
         self.best_score = float(state["best_score"])
+        self.best_iteration = int(state["best_iteration"])
         self.best_policy = dict(state["best_policy"])
 
     def use_replay(self, replay: Replay) -> None:
@@ -191,7 +195,9 @@ class PWMTrainer:
         parts = {"model": self.agent.model.state_dict(), "actor": self.agent.average_actor.state_dict()}
         named = {f"{part}.{name}": value for part, values in parts.items() for name, value in values.items()}
         statistics = self.collector.observations.state_dict()
-        named |= {f"observations.{name}": torch.as_tensor(value) for name, value in statistics.items()}
+        named |= {
+            f"observations.{name}": torch.as_tensor(np.asarray(value)) for name, value in statistics.items()
+        }
         return {name: value.detach().cpu().clone() for name, value in named.items()}
 
     @property
