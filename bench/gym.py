@@ -55,7 +55,7 @@ def train(overrides: tuple[str, ...], seed: int, env_steps: int | None = None) -
         trainer.step()
     seconds = time.process_time() - began
     batch = GymBatch(config.env, 20)
-    final = evaluate_control(gym_policy(task, trainer.hall.champion), batch, seed=seed, episodes=20)
+    final = evaluate_control(gym_policy(task, trainer.champion.actor), batch, seed=seed, episodes=20)
     batch.close()
     assert trainer.learners is not None
     return Result(

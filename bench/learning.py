@@ -64,7 +64,7 @@ def one_run(market: str, actions: str, mode: str, seed: int) -> dict[str, Any]:
                 began = time.process_time()
                 trainer.step()
                 spent += time.process_time() - began
-            found = judge(trainer.hall.champion)
+            found = judge(trainer.champion.actor)
             shares.append(found.share_of_oracle)
         return {
             "market": market, "actions": actions, "mode": mode, "seed": seed, "shares": shares,

@@ -39,7 +39,7 @@ def one_run(market: str, actions: str, seed: int) -> dict[str, Any]:
         assert env.kind == "trading"
         while not trainer.done:
             trainer.step()
-        policy = market_policy(task, trainer.hall.champion, (data.validation, data.holdout))
+        policy = market_policy(task, trainer.champion.actor, (data.validation, data.holdout))
         found = evaluate_market(
             data, env, policy, "holdout", seed=seed, ledger=trainer.ledger, looks=HoldoutLooks(1, 1)
         )

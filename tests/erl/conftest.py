@@ -81,7 +81,7 @@ def trainer():
     def make(task, seed=5, replay=None, play=None):
         ledger = None
         if isinstance(task, MarketTask):
-            ledger = TrialLedger(np.zeros(task.market.validation.days - 1))
+            ledger = TrialLedger(np.zeros(len(task.validated_days())))
         if replay is None:
             replay = Replay(task.schema(), 400, seeds.integer(seed, "replay"))
         return ERLTrainer(task, task.alg, replay, seed, ledger=ledger, play=play)

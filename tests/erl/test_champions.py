@@ -1,10 +1,9 @@
-"""The hall of fame keeps the best ever, each once, and survives freezing."""
+"""The hall of fame keeps the best ever, each once; the champion is no lucky one; both survive freezing."""
 
 import numpy as np
 import torch
 
-from eigen2.erl.champions import HallOfFame
-from eigen2.nets.stacked import agents_in
+from eigen2.erl.champions import Champion, HallOfFame, clearly_better
 
 
 def actors(*values):
@@ -21,17 +20,15 @@ def test_the_best_enter_best_first_with_their_weights():
     assert hall.consider(actors(10.0, 20.0, 30.0), np.array([0.1, 0.3, 0.2]), 0, [0, 1, 2])
     assert entries(hall) == [(0.3, 1), (0.2, 2)]
     assert hall.actors["w"].flatten().tolist() == [20.0, 30.0]
-    assert hall.champion["w"].item() == 20.0
-    assert agents_in(hall.champion) == 1
 
 
-def test_only_a_strictly_better_agent_becomes_champion():
+def test_only_a_strictly_better_agent_takes_the_first_place():
     hall = HallOfFame(2)
     hall.consider(actors(1.0), np.array([0.5]), 0, [0])
     assert not hall.consider(actors(2.0), np.array([0.5]), 1, [10])
-    assert hall.champion["w"].item() == 1.0
+    assert hall.actors["w"][0].item() == 1.0
     assert hall.consider(actors(3.0), np.array([0.6]), 2, [20])
-    assert hall.champion["w"].item() == 3.0
+    assert hall.actors["w"][0].item() == 3.0
     assert hall.best == 0.6
 
 
@@ -53,8 +50,7 @@ def test_later_changes_of_the_population_do_not_reach_the_hall():
     hall, population = HallOfFame(1), actors(1.0)
     hall.consider(population, np.array([0.5]), 0, [0])
     population["w"].zero_()
-    hall.champion["w"].zero_()
-    assert hall.champion["w"].item() == 1.0
+    assert hall.actors["w"][0].item() == 1.0
 
 
 def test_a_thawed_hall_is_the_same():
@@ -68,3 +64,58 @@ def test_a_thawed_hall_is_the_same():
     empty.load_state_dict(HallOfFame(2).state_dict())
     assert empty.actors is None
     assert empty.best == -np.inf
+
+
+def test_without_a_middle_the_champion_must_be_beaten():
+    champion = Champion()
+    champion.challenge(actors(1.0), np.array([0.1, 0.3]), 0, 7)
+    champion.challenge(actors(2.0), np.array([0.3, 0.1]), 1, 8)
+    assert (champion.actor["w"].item(), champion.agent, champion.generation) == (1.0, 7, 0)
+    champion.challenge(actors(3.0), np.array([0.3, 0.2]), 2, 9)
+    assert (champion.actor["w"].item(), champion.agent, champion.score) == (3.0, 9, 0.25)
+
+
+def test_the_first_middle_takes_the_title_from_a_lucky_agent():
+    champion = Champion()
+    champion.challenge(actors(1.0), np.array([0.9, 0.9, 0.9]), 0, 1)
+    champion.succeed(actors(2.0), np.array([0.2, 0.3, 0.1]), 1, 2)
+    assert champion.actor["w"].item() == 2.0
+
+
+def test_a_middle_keeps_the_title_unless_an_earlier_one_was_clearly_better():
+    champion = Champion()
+    champion.succeed(actors(1.0), np.array([0.30, 0.20, 0.40]), 0, 1)
+    champion.succeed(actors(2.0), np.array([0.35, 0.10, 0.42]), 1, 2)
+    assert champion.actor["w"].item() == 2.0
+    champion.succeed(actors(3.0), np.array([0.20, 0.10, 0.30]), 2, 3)
+    assert champion.actor["w"].item() == 2.0
+
+
+def test_many_small_steps_down_do_not_add_up():
+    champion, start = Champion(), np.array([0.30, 0.20, 0.40, 0.25])
+    wobble = np.array([0.01, -0.01, 0.01, -0.01])
+    for step in range(50):
+        champion.succeed(actors(float(step)), start - 0.004 * step + wobble * (step % 2), step, step)
+    assert champion.score > start.mean() - 0.01
+
+
+def test_being_clearly_better_is_more_than_one_standard_error_of_the_pairs():
+    assert clearly_better(np.array([0.2, 0.3, 0.4]), np.array([0.1, 0.2, 0.3]))
+    assert not clearly_better(np.array([0.9, 0.0, 0.1]), np.array([0.1, 0.2, 0.3]))
+    assert clearly_better(np.array([0.2]), np.array([0.1]))
+    assert not clearly_better(np.array([0.1]), np.array([0.1]))
+
+
+def test_a_thawed_champion_is_the_same():
+    champion, thawed = Champion(), Champion()
+    thawed.load_state_dict(champion.state_dict())
+    assert thawed.actor is None
+    assert thawed.score == -np.inf
+    champion.succeed(actors(1.0), np.array([0.30, 0.20]), 3, 5)
+    champion.succeed(actors(2.0), np.array([0.29, 0.20]), 4, 6)
+    thawed.load_state_dict(champion.state_dict())
+    assert (thawed.score, thawed.generation, thawed.agent) == (champion.score, 4, 6)
+    assert torch.equal(thawed.actor["w"], champion.actor["w"])
+    for either in (champion, thawed):
+        either.succeed(actors(3.0), np.array([0.2, 0.1]), 5, 7)
+    assert thawed.agent == champion.agent == 6

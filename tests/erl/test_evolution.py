@@ -112,6 +112,13 @@ def test_agents_drawn_from_a_cloud_have_its_mean_and_deviation():
     torch.testing.assert_close(drawn.std(0), cloud.variance.sqrt(), rtol=0.03, atol=1e-6)
 
 
+def founded(config, actors, seed):
+    """A variation whose cloud, if it has one, stands around the first agent."""
+    variation = Variation(config, actors, seed)
+    variation.found(take(actors, [0]), 1, 0)
+    return variation
+
+
 @pytest.mark.parametrize("operator", OPERATORS)
 @pytest.mark.parametrize("count", [1, 2, 5])
 def test_offspring_have_the_number_asked_and_depend_on_seed_and_generation_alone(alg, operator, count):
@@ -120,7 +127,7 @@ def test_offspring_have_the_number_asked_and_depend_on_seed_and_generation_alone
     before = take(actors, slice(None))
 
     def breed(seed, generation):
-        return Variation(config, actors, seed).offspring(actors, FITNESS, count, 1.0, generation, effect)
+        return founded(config, actors, seed).offspring(actors, FITNESS, count, 1.0, generation, effect)
 
     children, births = breed(7, 2)
     assert agents_in(children) == len(births) == count
@@ -154,17 +161,30 @@ def test_mutants_descend_from_elites(alg):
     assert {birth.parents[0] for birth in mutants} == {1, 3}
 
 
-def test_the_first_cem_child_is_the_middle_of_the_cloud(alg):
-    variation = Variation(alg(variation="cem"), population(), 7)
-    children, births = variation.offspring(population(), FITNESS, 3, 1.0, 0)
-    assert [birth.operator for birth in births] == ["cem.mean", "cem.sample", "cem.sample"]
-    assert births[0].parents == (1, 3, 4)
-    assert torch.equal(flatten(children)[0], variation.cloud.mean)
+def test_the_first_cem_child_is_the_moving_middle_of_the_cloud(alg):
+    variation = founded(alg(variation="cem"), population(), 7)
+    middle = flatten(population())[0]
+    for generation, share in enumerate([1 / 5, 2 / 6, 3 / 7]):
+        children, births = variation.offspring(population(), FITNESS, 3, 1.0, generation)
+        middle = share * middle + (1 - share) * variation.cloud.mean
+        assert [birth.operator for birth in births] == ["cem.middle", "cem.sample", "cem.sample"]
+        assert births[0].parents == (1, 3, 4)
+        torch.testing.assert_close(flatten(children)[0], middle)
+
+
+def test_a_founder_is_the_middle_and_the_others_are_drawn_around_it(alg):
+    config, actors = alg(variation="cem", cem_std=0.1), population()
+    variation = Variation(config, actors, 7)
+    middle, drawn = variation.found(take(actors, [3]), 500, 0)
+    assert same(middle, take(actors, [3]))
+    assert agents_in(drawn) == 500
+    away = (flatten(drawn) - flatten(middle)) / variation.scale
+    torch.testing.assert_close(away.std(), torch.tensor(0.1), rtol=0.05, atol=0)
 
 
 def test_a_thawed_variation_breeds_the_same(alg):
     config, actors = alg(variation="cem"), population()
-    original = Variation(config, actors, 7)
+    original = founded(config, actors, 7)
     original.offspring(actors, FITNESS, 3, 1.0, 0)
     thawed = Variation(config, population(seed=99), 7)
     thawed.load_state_dict(original.state_dict())

@@ -33,7 +33,7 @@ def fresh_return(trainer: ERLTrainer, *, episodes: int = 20) -> float:
     assert isinstance(task, GymTask)
     batch = GymBatch(task.env, episodes)
     score = evaluate_control(
-        gym_policy(task, trainer.hall.champion), batch, seed=trainer.seed, episodes=episodes
+        gym_policy(task, trainer.champion.actor), batch, seed=trainer.seed, episodes=episodes
     )
     batch.close()
     return score.mean_return
@@ -65,7 +65,7 @@ def test_the_champion_as_a_policy_earns_its_validation_score() -> None:
     assert isinstance(task, GymTask)
     episodes = [int(seed) for seed in task.validation_episodes()]
     batch = GymBatch(task.env, len(episodes))
-    earned = episode_returns(gym_policy(task, trainer.hall.champion), batch, episodes).mean()
+    earned = episode_returns(gym_policy(task, trainer.champion.actor), batch, episodes).mean()
     batch.close()
     assert earned == pytest.approx(trainer.best_score, rel=1e-4)
 

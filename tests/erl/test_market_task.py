@@ -73,7 +73,7 @@ def test_a_rollout_returns_the_sum_of_its_recorded_rewards(task, networks):
     assert rollout.steps == steps * AGENTS * 3
     total = chunk.steps["reward"].astype(np.float64).sum(0).reshape(AGENTS, 3)
     np.testing.assert_allclose(rollout.returns, total, rtol=1e-4, atol=1e-7)
-    np.testing.assert_allclose(rollout.daily.sum(1), rollout.returns[:, 0])
+    np.testing.assert_allclose(rollout.daily.sum(2), rollout.returns)
     assert chunk.steps["terminated"][-1].all()
     assert not chunk.steps["terminated"][:-1].any()
 
@@ -90,9 +90,29 @@ def test_episodes_stay_inside_their_split(task):
     np.testing.assert_array_equal(fixed, task.validation_episodes())
 
 
-def test_judging_covers_the_whole_validation_split(task, networks):
-    daily = task.judge(networks[0])
-    assert daily.shape == (AGENTS, task.market.validation.days - 1)
+def test_validation_episodes_are_stitched_into_one_series_of_days(task, networks):
+    rollout = task.rollout(networks[0], task.validation_episodes())
+    days, stitched = task.validated_days(), task.stitch(rollout.daily)
+    assert stitched.shape == (AGENTS, len(days))
+    first = task.validation_episodes() - task.market.validation.start
+    for column, day in enumerate(days):
+        running = [
+            (e, day - start) for e, start in enumerate(first) if 0 <= day - start < rollout.daily.shape[2]
+        ]
+        mean = np.mean([np.exp(rollout.daily[:, episode, step]) for episode, step in running], axis=0)
+        np.testing.assert_allclose(stitched[:, column], np.log(mean), atol=1e-12)
+    assert days.min() == 0
+    assert days.max() < task.market.validation.days - 1
+
+
+def test_an_untrained_agent_asks_for_every_symbol(task, networks):
+    if task.weights:
+        pytest.skip("weights are always asked for")
+    seen = task._core(1).reset(np.array([task.market.train.start]), task.env.trading_days)
+    actor = take(networks[0], [0])
+    projected, lookup = task.project_days(actor, seen.day.astype(np.int64))
+    coefficient = task.act(actor, projected[:, lookup[torch.as_tensor(seen.day).long()]], seen)[..., 0]
+    assert (coefficient > task.env.threshold).mean() > 0.5
 
 
 def test_noise_comes_from_its_stream_and_stays_in_bounds(task, networks):

@@ -165,23 +165,56 @@ def test_an_elite_keeps_its_name_and_its_weights(build):
         assert all(torch.equal(trainer.actors[name][slot], evaluated[name][parent]) for name in evaluated)
 
 
-def test_the_champion_is_in_the_lineage_with_its_score(build):
-    trainer, records = build("weights"), []
+@pytest.mark.parametrize("operator", ["layer", "cem"])
+def test_the_champion_is_in_the_lineage_with_its_score(build, operator):
+    trainer, records = build("weights", variation=operator), []
     for _ in range(4):
         trainer.step()
         records += trainer.take_records()["lineage"]
-    champion = trainer.hall.honours[0]
-    assert champion.score == trainer.best_score == max(record["validation"] for record in records)
+    champion = trainer.champion
+    assert champion.score == trainer.best_score
     found = [r for r in records if r["agent"] == champion.agent and r["validation"] == champion.score]
     assert found
+    assert (found[0]["operator"] == "cem.middle") == (operator == "cem")
+    best = trainer.hall.honours[0]
+    assert best.score == max(record["validation"] for record in records)
+    assert operator == "cem" or best.score == champion.score
     assert trainer.done
+
+
+def test_the_best_of_independent_agents_founds_the_population(build):
+    trainer = build("weights", founding=2, cem_std=1e-6)
+    trainer.step()
+    assert trainer.variation.cloud is None
+    fitness = [record["fitness"] for record in trainer.take_records()["lineage"]]
+    assert len(set(fitness)) == 6
+    evaluated = take(trainer.actors, slice(None))
+    trainer.step()
+    fitness = [record["fitness"] for record in trainer.take_records()["lineage"]]
+    founder = int(np.argmax(fitness))
+    bred = [slot for slot, birth in enumerate(trainer.births) if birth.operator != "gradient"]
+    assert len(bred) >= 5
+    for slot in bred:
+        for name, value in evaluated.items():
+            torch.testing.assert_close(trainer.actors[name][slot], value[founder], atol=1e-4, rtol=0)
+    if founder < trainer.config.learners:
+        assert trainer.births[founder].operator == "gradient"
+
+
+def test_learners_that_fall_behind_never_become_copies_of_each_other(build):
+    trainer = build("weights", population=8, learners=3, elites=2, generations=6)
+    for _ in range(6):
+        trainer.step()
+        learners = [take(trainer.actors, [slot]) for slot in range(3)]
+        for one, other in ((0, 1), (0, 2), (1, 2)):
+            assert any(not torch.equal(learners[one][name], learners[other][name]) for name in learners[0])
 
 
 def test_the_champion_still_earns_its_score_on_the_same_windows(build):
     trainer = build("orders")
     for _ in range(3):
         trainer.step()
-    replayed = trainer.task.rollout(trainer.hall.champion, trainer.task.validation_episodes())
+    replayed = trainer.task.rollout(trainer.champion.actor, trainer.task.validation_episodes())
     assert replayed.returns.mean() == pytest.approx(trainer.best_score, rel=1e-4, abs=1e-6)
 
 
@@ -197,7 +230,7 @@ def test_progress_is_reported_for_every_phase(build):
     trainer._progress = lambda phase, done, total: seen.append((phase, done, total))
     trainer.step()
     phases = list(dict.fromkeys(phase for phase, _, _ in seen))
-    assert phases == ["evaluate", "train", "validate", "judge", "evolve"]
+    assert phases == ["evaluate", "train", "validate", "evolve"]
     assert all(0 <= done <= total for _, done, total in seen)
 
 

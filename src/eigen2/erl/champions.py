@@ -1,8 +1,9 @@
-"""The champion and the hall of fame: the best agents by the same validation windows for the whole run."""
+"""The champion and the hall of fame, by the same validation windows for the whole run."""
 
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
 from eigen2.erl.evolution import FloatArray, ranking
@@ -40,11 +41,6 @@ class HallOfFame:
     def best(self) -> float:
         return self.honours[0].score if self.honours else float("-inf")
 
-    @property
-    def champion(self) -> Params:
-        assert self.actors is not None
-        return take(self.actors, [0])
-
     def _holds(self, actor: Params) -> bool:
         """Elites are validated again in every generation; each agent takes one place."""
         known = self.actors
@@ -70,3 +66,64 @@ class HallOfFame:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.honours = [Honour(float(s), int(g), int(a)) for s, g, a in state["honours"]]
         self.actors = dict(state["actors"]) or None
+
+
+class Champion:
+    """The agent that stands for the run, by its returns on the validation windows.
+
+    Validation windows are few: among agents that are nearly equal, the one with the highest score is the luckiest, and
+    the more are asked the luckier it is. So once a population has a middle, only its middle stands for the title. It
+    holds it as long as no earlier middle was better by more than one standard error of their paired difference; before
+    that, and where there is no middle, the agent with the highest mean ever holds it.
+    """
+
+    def __init__(self) -> None:
+        self.actor: Params | None = None
+        self.returns: FloatArray = np.empty(0)
+        """[window] of the champion."""
+        self.generation = 0
+        self.agent = 0
+        self._record: FloatArray = np.empty(0)
+        """[window] of the best middle so far; empty before the first."""
+
+    @property
+    def score(self) -> float:
+        return float(self.returns.mean()) if self.actor is not None else float("-inf")
+
+    def challenge(self, actor: Params, returns: FloatArray, generation: int, agent: int) -> None:
+        """An agent that must be strictly better."""
+        if returns.mean() > self.score:
+            self._crown(actor, returns, generation, agent)
+
+    def succeed(self, actor: Params, returns: FloatArray, generation: int, agent: int) -> None:
+        """The middle of a population, which must not be clearly worse than an earlier one."""
+        if not len(self._record) or returns.mean() > self._record.mean():
+            self._record = returns.copy()
+        if not clearly_better(self._record, returns):
+            self._crown(actor, returns, generation, agent)
+
+    def _crown(self, actor: Params, returns: FloatArray, generation: int, agent: int) -> None:
+        self.actor, self.returns = take(actor, slice(None)), returns.copy()
+        self.generation, self.agent = generation, agent
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "actor": dict(self.actor or {}),
+            "returns": self.returns.copy(),
+            "generation": self.generation,
+            "agent": self.agent,
+            "record": self._record.copy(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.actor = dict(state["actor"]) or None
+        self.returns, self._record = np.array(state["returns"]), np.array(state["record"])
+        self.generation, self.agent = int(state["generation"]), int(state["agent"])
+
+
+def clearly_better(returns: FloatArray, others: FloatArray) -> bool:
+    """True when the mean of the paired differences `[window]` is above their standard error."""
+    ahead = returns - others
+    if len(ahead) < 2:
+        return bool(ahead.mean() > 0.0)
+    return bool(ahead.mean() > ahead.std(ddof=1) / len(ahead) ** 0.5)

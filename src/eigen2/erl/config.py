@@ -63,7 +63,7 @@ class ERLConfig(Section):
     """Length of such a run."""
 
     variation: Literal["cem", "layer", "proximal", "genetic", "none"] = "cem"
-    """How new agents arise: cem samples around the elites' mean; layer scales noise to each layer; proximal scales it
+    """How new agents arise: cem samples around the better half's mean; layer scales noise to each layer; proximal scales it
     to each weight's effect on the actions; genetic is the original's blend and 20 % mutation; none is gradient alone."""
     elites: int = Field(4, ge=1)
     """Best agents that survive unchanged."""
@@ -75,6 +75,8 @@ class ERLConfig(Section):
     """Share of weights the genetic operator changes."""
     mutation_std: float = Field(0.05, gt=0)
     """Size of a mutation, in the units of the operator."""
+    founding: int = Field(1, ge=1)
+    """Generations in which independent agents learn, before the best of them becomes the middle of the CEM cloud."""
     cem_std: float = Field(0.3, gt=0)
     """Starting deviation of the CEM cloud, in units of each layer's weights."""
     cem_floor: float = Field(0.1, ge=0)

@@ -12,7 +12,7 @@ from eigen2 import seeds
 from eigen2.envs.config import GymConfig
 from eigen2.envs.gym import GymBatch
 from eigen2.erl.config import ERLConfig
-from eigen2.erl.task import Batch, Episodes, FloatArray, Rollout, Transitions
+from eigen2.erl.task import Batch, Episodes, Rollout, Transitions
 from eigen2.errors import ConfigError
 from eigen2.evaluation.control import Act
 from eigen2.nets.stacked import Params, agents_in, init_linear, linear
@@ -58,9 +58,6 @@ class GymTask:
 
     def validation_episodes(self) -> Episodes:
         return seeds.generator(self.seed, "validation").integers(0, 2**31, size=self.alg.validation_windows)
-
-    def judge(self, actor: Params) -> FloatArray | None:
-        return None
 
     @torch.no_grad()
     def rollout(self, actor: Params, episodes: Episodes, *, record: bool = False, noise: float = 0.0,

@@ -1,5 +1,6 @@
 """ERL on a market: many agents over many windows in one trading core, and critics factored by symbol."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +30,8 @@ from eigen2.replay import Field, Replay, Schema
 PER_CENT = 100.0
 """Daily contributions are about 1e-3; critics see them in per cent."""
 LOGIT_LIMIT = 10.0
+FIRST_OPINION = 0.3
+"""Size of what tells symbols apart in an untrained agent's orders, beside a coefficient that asks for all of them."""
 
 
 @dataclass(frozen=True)
@@ -68,11 +71,15 @@ class MarketTask:
     # Networks
 
     def init_actor(self, agents: int, rng: torch.Generator) -> Params:
+        """Untrained agents hold a bit of everything: in cash there would be nothing to learn from."""
         params: Params = {}
         self.encoder.init(params, agents, rng)
-        init_head(params, agents, self.alg.hidden, POSITION, 1 if self.weights else 2, rng)
         if self.weights:
+            init_head(params, agents, self.alg.hidden, POSITION, 1, rng)
             init_cash(params, agents, self.alg.hidden, rng)
+        else:
+            init_head(params, agents, self.alg.hidden, POSITION, 2, rng, gain=FIRST_OPINION)
+            params["head.out.b"][..., 0] = math.atanh(min((1.0 + self.env.threshold) / 2.0, 0.99))
         return params
 
     def init_critic(self, agents: int, rng: torch.Generator) -> Params:
@@ -138,10 +145,25 @@ class MarketTask:
                 rng: np.random.Generator | None = None) -> Rollout:  # fmt: skip
         return self._play(actor, episodes, self.env.trading_days, record=record, noise=noise, rng=rng)
 
-    def judge(self, actor: Params) -> FloatArray | None:
-        split = self.market.validation
-        days = split.days - 1 - self.settlement_days
-        return self._play(actor, np.array([split.start]), days).daily
+    def validated_days(self) -> npt.NDArray[np.int64]:
+        """[day] of the validation split, counted from its second one, on which a validation episode runs."""
+        return np.unique(self._validated())
+
+    def stitch(self, daily: FloatArray) -> FloatArray:
+        """Validation episodes `[agent, episode, step]` -> log returns `[agent, day]` on the validated days.
+
+        Episodes overlap: a day earns what capital split evenly between the episodes that run on it earns.
+        """
+        days, column = np.unique(self._validated(), return_inverse=True)
+        shares = np.zeros((column.size, len(days)))
+        shares[np.arange(column.size), column.ravel()] = 1.0
+        growth = np.exp(daily).reshape(len(daily), -1) @ (shares / shares.sum(0))
+        return np.asarray(np.log(growth))
+
+    def _validated(self) -> npt.NDArray[np.int64]:
+        """[episode, step] the day each step of a validation episode ends on, as in `validated_days`."""
+        steps = np.arange(self.env.trading_days + self.settlement_days)
+        return (self.validation_episodes() - self.market.validation.start)[:, None] + steps
 
     @torch.no_grad()
     def _play(self, actor: Params, starts: Episodes, trading_days: int, *, record: bool = False,
@@ -152,7 +174,8 @@ class MarketTask:
         steps = trading_days + self.settlement_days
         actor = {name: value.to(self.device) for name, value in actor.items()}
         cache, lookup = self.project_days(actor, np.unique(starts[:, None] + np.arange(steps + 1)))
-        rewards = np.empty((steps, agents * episodes))
+        rewards, equity = np.empty((steps, agents * episodes)), np.empty((steps + 1, agents * episodes))
+        equity[0] = core.equity
         log = _Recorder() if record else None
         for step in range(steps):
             now = cache[:, lookup[seen.day[:episodes]]]
@@ -164,11 +187,11 @@ class MarketTask:
             result = core.step(acted)
             if log is not None:
                 log.add(seen, acted, result.reward, result.terminated, result.contribution)
-            rewards[step] = result.reward
+            rewards[step], equity[step + 1] = result.reward, result.equity
             seen = result.observation
         return Rollout(
             returns=rewards.sum(0).reshape(agents, episodes),
-            daily=np.ascontiguousarray(rewards[:, ::episodes].T),
+            daily=np.diff(np.log(equity), axis=0).T.reshape(agents, episodes, steps),
             steps=steps * agents * episodes,
             transitions=() if log is None else (log.finish(seen),),
         )

@@ -36,7 +36,7 @@ class Rollout:
     returns: FloatArray
     """[agent, episode] undiscounted."""
     daily: FloatArray | None
-    """[agent, step] rewards of the first episode (markets only)."""
+    """[agent, episode, step] changes of log equity (markets only)."""
     steps: int
     """Environment steps taken."""
     transitions: tuple[Transitions, ...]
@@ -75,10 +75,6 @@ class Task(Protocol):
 
     def rollout(self, actor: Params, episodes: Episodes, *, record: bool = False, noise: float = 0.0,
                 rng: np.random.Generator | None = None) -> Rollout: ...  # fmt: skip
-
-    def judge(self, actor: Params) -> FloatArray | None:
-        """[agent, day] daily log returns over the whole validation split, for the ledger of trials; None elsewhere."""
-        ...
 
     def batch(self, replay: Replay) -> Batch: ...
 

@@ -5,8 +5,10 @@
     validate   all agents play the same fixed episodes; the best ever is the champion
     evolve     elites stay, learners carry on with their trained actors, the rest is bred anew
 
-Learners sit in the first slots. An untrained copy of a good learner survives as an elite, and a learner that falls
-behind takes over the middle of the population, so gradient and evolution compete and feed each other.
+Learners sit in the first slots. With CEM, independent agents learn in the first generations; then the best of them
+founds a population whose members are near enough to each other to be averaged. An untrained copy of a good learner
+survives as an elite, and a learner that falls behind takes over a better agent, so gradient and evolution compete and
+feed each other.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +19,7 @@ import torch
 from torch import Tensor
 
 from eigen2 import seeds
-from eigen2.erl.champions import HallOfFame
+from eigen2.erl.champions import Champion, HallOfFame
 from eigen2.erl.config import ERLConfig
 from eigen2.erl.ddpg import Learners
 from eigen2.erl.direct import DirectGradient
@@ -25,11 +27,11 @@ from eigen2.erl.evolution import Birth, FloatArray, Stall, ranking
 from eigen2.erl.market import MarketTask
 from eigen2.erl.sensitivity import sensitivity
 from eigen2.erl.task import Episodes, Rollout, Task, agent_blocks
-from eigen2.erl.variation import Variation, elites
-from eigen2.erl.workers import Play, Played, Work, inline
+from eigen2.erl.variation import MIDDLE, Variation, elites
+from eigen2.erl.workers import Play, Work, inline
 from eigen2.errors import DamagedStateError
 from eigen2.evaluation.ledger import TrialLedger
-from eigen2.nets.stacked import Params, concatenate, put, take
+from eigen2.nets.stacked import Params, agents_in, concatenate, put, take
 from eigen2.replay import Replay
 
 Progress = Callable[[str, int, int], None]
@@ -44,14 +46,14 @@ class ERLTrainer:
         self.task, self.config, self.replay, self.seed, self.ledger = task, config, replay, seed, ledger
         self._play = play or inline(task)
         self._progress = progress or (lambda phase, done, total: None)
-        fresh = task.init_actor(config.population, seeds.torch_generator(seed, "actors"))
-        self.variation = Variation(config, fresh, seed)
-        self.actors = self.variation.first(fresh)
+        self.actors = task.init_actor(config.population, seeds.torch_generator(seed, "actors"))
+        self.variation = Variation(config, self.actors, seed)
         self.learners: Learners | None = None
         if config.learners:
             first = take(self.actors, slice(0, config.learners))
             self.learners = Learners(task, config, first, seeds.torch_generator(seed, "critics"))
         self.direct = DirectGradient(task) if config.direct_steps and isinstance(task, MarketTask) else None
+        self.champion = Champion()
         self.hall = HallOfFame(config.hall_of_fame)
         self.stall = Stall()
         self.generation = 0
@@ -73,10 +75,11 @@ class ERLTrainer:
 
     @property
     def best_score(self) -> float:
-        return self.hall.best
+        return self.champion.score
 
     def best_weights(self) -> dict[str, Tensor]:
-        return {name: value[0].contiguous() for name, value in self.hall.champion.items()}
+        assert self.champion.actor is not None
+        return {name: value[0].contiguous() for name, value in self.champion.actor.items()}
 
     def use_replay(self, replay: Replay) -> None:
         """Go on with a restored replay."""
@@ -106,7 +109,7 @@ class ERLTrainer:
             "fitness_mean": float(fitness.mean()),
             "validation_best": float(np.nanmax(validation)),
             "validation_mean": float(np.nanmean(validation)),
-            "champion": self.hall.best,
+            "champion": self.champion.score,
             "mutation_boost": self.stall.factor,
             "env_steps": float(self.env_steps),
             "replay": float(len(self.replay)),
@@ -135,7 +138,7 @@ class ERLTrainer:
     def _rollouts(
         self, phase: str, actors: Params, episodes: Episodes, *, record: bool = False, noise: float = 0.0
     ) -> list[Rollout]:
-        blocks = agent_blocks(len(next(iter(actors.values()))), self.config.block)
+        blocks = agent_blocks(agents_in(actors), self.config.block)
         work = [
             Work(
                 take(actors, block),
@@ -148,14 +151,13 @@ class ERLTrainer:
         ]
         rollouts = []
         for rollout in self._counted(phase, work):
-            assert isinstance(rollout, Rollout)
             self.env_steps += rollout.steps
             for chunk in rollout.transitions:
                 self.replay.extend(chunk.steps, chunk.after)
             rollouts.append(rollout)
         return rollouts
 
-    def _counted(self, phase: str, work: list[Work]) -> list[Played]:
+    def _counted(self, phase: str, work: list[Work]) -> list[Rollout]:
         results = []
         for done, result in enumerate(self._play(work), start=1):
             results.append(result)
@@ -183,64 +185,105 @@ class ERLTrainer:
         chosen = self._candidates(fitness)
         actors = take(self.actors, chosen)
         rollouts = self._rollouts("validate", actors, self.task.validation_episodes())
-        scores = np.concatenate([rollout.returns.mean(axis=1) for rollout in rollouts])
+        returns = np.concatenate([rollout.returns for rollout in rollouts])
+        scores = returns.mean(axis=1)
         _require_finite("validation", scores, chosen, self.generation)
+        self._crown(actors, returns, chosen)
         self.hall.consider(actors, scores, self.generation, [self.ids[slot] for slot in chosen])
-        if self.ledger is not None:
-            blocks = agent_blocks(self.config.population, self.config.block)
-            work = [Work(take(self.actors, block), None) for block in blocks]
-            self.ledger.record(self.generation, np.concatenate(list(self._counted("judge", work))))
+        if self.ledger is not None and isinstance(self.task, MarketTask):
+            daily = np.concatenate([rollout.daily for rollout in rollouts if rollout.daily is not None])
+            self.ledger.record(self.generation, self.task.stitch(daily))
         validation = np.full(self.config.population, np.nan)
         validation[chosen] = scores
         return validation
 
+    def _crown(self, actors: Params, returns: FloatArray, chosen: list[int]) -> None:
+        """Validated `actors` with their `returns` [agent, window] and slots: which of them is the champion?"""
+        middle = [row for row, slot in enumerate(chosen) if self.births[slot].operator == MIDDLE]
+        row = middle[0] if middle else ranking(returns.mean(axis=1))[0]
+        title = self.champion.succeed if middle else self.champion.challenge
+        title(take(actors, [row]), returns[row], self.generation, self.ids[chosen[row]])
+
     def _candidates(self, fitness: FloatArray) -> list[int]:
-        """Slots to validate: the learners, whose fitness is that before training, then the best of the others."""
+        """Slots to validate: the middle, the learners, whose fitness is that before training, then the best others."""
+        middle = [slot for slot, birth in enumerate(self.births) if birth.operator == MIDDLE]
         learners = list(range(self.config.learners))
-        others = [slot for slot in ranking(fitness) if slot >= self.config.learners]
-        return sorted((learners + others)[: self.config.candidates])
+        others = [slot for slot in ranking(fitness) if slot not in middle and slot not in learners]
+        return sorted((middle + learners + others)[: self.config.candidates])
 
     def _evolve(self, evaluated: Params, fitness: FloatArray) -> None:
         config = self.config
         self._progress("evolve", 0, 1)
-        if config.variation == "none":
-            parts, births = (
-                [take(self.actors, slice(None))],
-                [Birth("gradient", (i,)) for i in range(config.population)],
-            )
+        founding = (
+            config.variation == "cem" and self.variation.cloud is None and config.learners < config.population
+        )
+        if config.variation == "none" or (founding and self.generation + 1 < config.founding):
+            births = [
+                Birth("gradient" if i < config.learners else "elite", (i,)) for i in range(config.population)
+            ]
+        elif founding:
+            births = self._found(evaluated, ranking(fitness)[0])
         else:
-            kept = min(config.elites, config.population - config.learners)
-            count = config.population - config.learners - kept
-            best, births = elites(evaluated, fitness, kept)
-            parts = [best]
-            if count:
-                needed = config.variation == "proximal"
-                effect = sensitivity(self.task, evaluated, self.replay) if needed else None
-                children, born = self.variation.offspring(
-                    evaluated, fitness, count, self.stall.factor, self.generation, effect
-                )
-                parts.append(children)
-                births += born
-            if self.learners is not None:
-                parts.insert(0, take(self.actors, slice(0, config.learners)))
-                births = self._relieve(evaluated, fitness, parts[0]) + births
-        self.actors = concatenate(parts)
+            births = self._breed(evaluated, fitness)
         self.births = births
         self._renumber(births)
-        if len(self.ids) != config.population or len(next(iter(self.actors.values()))) != config.population:
+        if len(self.ids) != config.population or agents_in(self.actors) != config.population:
             raise AssertionError(f"the population changed from {config.population} to {len(self.ids)} agents")
 
+    def _found(self, evaluated: Params, founder: int) -> list[Birth]:
+        """The best agent founds the population: it carries on if it learns, and all others are drawn around it."""
+        count, learners = self.config.population, self.config.learners
+        middle, drawn = self.variation.found(take(evaluated, [founder]), count, self.generation)
+        births = [Birth("cem.sample", (founder,))] * count
+        put(drawn, [learners], middle)
+        births[learners] = Birth(MIDDLE, (founder,))
+        if founder < learners:
+            put(drawn, [founder], take(self.actors, [founder]))
+            births[founder] = Birth("gradient", (founder,))
+        if self.learners is not None:
+            others = [slot for slot in range(learners) if slot != founder]
+            self.learners.adopt(others, take(drawn, others))
+        self.actors = drawn
+        return births
+
+    def _breed(self, evaluated: Params, fitness: FloatArray) -> list[Birth]:
+        config = self.config
+        kept = min(config.elites, config.population - config.learners)
+        count = config.population - config.learners - kept
+        best, births = elites(evaluated, fitness, kept)
+        parts = [best]
+        if count:
+            effect = None
+            if config.variation == "proximal":
+                effect = sensitivity(self.task, evaluated, self.replay)
+            children, born = self.variation.offspring(
+                evaluated, fitness, count, self.stall.factor, self.generation, effect
+            )
+            parts.append(children)
+            births += born
+        if self.learners is not None:
+            parts.insert(0, take(self.actors, slice(0, config.learners)))
+            births = self._relieve(evaluated, fitness, parts[0]) + births
+        self.actors = concatenate(parts)
+        return births
+
     def _relieve(self, evaluated: Params, fitness: FloatArray, learners: Params) -> list[Birth]:
-        """Learners in the lower half of the population start again from its best agent."""
+        """Learners in the lower half of the population start again from the best agents that are no learners.
+
+        Each takes another one: learners share their batches, so two of the same weights would stay the same for ever.
+        """
         order = ranking(fitness)
-        behind = [slot for slot in range(self.config.learners) if order.index(slot) >= len(order) // 2]
-        births = [Birth("gradient", (slot,)) for slot in range(self.config.learners)]
+        count = self.config.learners
+        behind = [slot for slot in range(count) if order.index(slot) >= len(order) // 2]
+        better = [slot for slot in order if slot >= count][: len(behind)]
+        behind = behind[: len(better)]
+        births = [Birth("gradient", (slot,)) for slot in range(count)]
         if behind and self.learners is not None:
-            best = take(evaluated, [order[0]] * len(behind))
+            best = take(evaluated, better)
             put(learners, behind, best)
             self.learners.adopt(behind, best)
-            for slot in behind:
-                births[slot] = Birth("relieved", (order[0],))
+            for slot, parent in zip(behind, better, strict=True):
+                births[slot] = Birth("relieved", (parent,))
         return births
 
     # Who is who
@@ -278,6 +321,7 @@ class ERLTrainer:
             "actors": take(self.actors, slice(None)),
             "learners": None if self.learners is None else self.learners.state_dict(),
             "variation": self.variation.state_dict(),
+            "champion": self.champion.state_dict(),
             "hall": self.hall.state_dict(),
             "stall": [self.stall.best, self.stall.since, self.stall.factor],
             "generation": self.generation,
@@ -293,6 +337,7 @@ class ERLTrainer:
         if self.learners is not None:
             self.learners.load_state_dict(state["learners"])
         self.variation.load_state_dict(state["variation"])
+        self.champion.load_state_dict(state["champion"])
         self.hall.load_state_dict(state["hall"])
         self.stall = Stall(*state["stall"])
         self.generation, self.env_steps = int(state["generation"]), int(state["env_steps"])

@@ -13,6 +13,11 @@ from eigen2.erl.config import ERLConfig
 from eigen2.erl.evolution import Birth, Cloud, FloatArray
 from eigen2.nets.stacked import Params, concatenate, flatten, take, unflatten
 
+MIDDLE = "cem.middle"
+"""Operator in the lineage of the agent at the middle of the cloud."""
+STEADINESS = 0.8
+"""Share of the past in the moving average of the cloud's middle, once it is some generations old."""
+
 
 class Variation:
     """Evolves `actors` of a fixed number; keeps what an operator remembers between generations."""
@@ -21,18 +26,18 @@ class Variation:
         self.config, self.seed = config, seed
         self.scale = _layer_scale(actors)
         """[parameter] typical size of a weight in its layer, the unit of CEM's noise."""
-        self.cloud = Cloud(flatten(take(actors, [0]))[0], (config.cem_std * self.scale).square())
+        self.cloud: Cloud | None = None
+        self.middle: Tensor | None = None
+        """[parameter] moving average of the cloud's mean."""
+        self._age = 0
+        """Generations since the cloud was founded."""
 
-    def first(self, actors: Params) -> Params:
-        """The population to start with: for CEM drawn from its cloud, around agent 0."""
-        if self.config.variation != "cem":
-            return actors
-        count = next(iter(actors.values())).shape[0]
-        return evolution.sample_cloud(self.cloud, count, actors, seeds.torch_generator(self.seed, "cloud", 0))
-
-    def mean(self, like: Params) -> Params:
-        """The agent at the middle of the cloud."""
-        return unflatten(self.cloud.mean.unsqueeze(0), like)
+    def found(self, founder: Params, count: int, generation: int) -> tuple[Params, Params]:
+        """Opens the cloud around one agent. -> the middle and `count` agents drawn from the cloud"""
+        mean = flatten(founder)[0]
+        self.cloud, self.middle = Cloud(mean, (self.config.cem_std * self.scale).square()), mean
+        noise = seeds.torch_generator(self.seed, "variation", generation)
+        return take(founder, slice(None)), evolution.sample_cloud(self.cloud, count, founder, noise)
 
     def offspring(
         self, actors: Params, fitness: FloatArray, count: int, boost: float, generation: int,
@@ -78,20 +83,26 @@ class Variation:
         generation: int,
         noise: torch.Generator,
     ) -> tuple[Params, list[Birth]]:
+        assert self.cloud is not None
+        assert self.middle is not None
         parents = evolution.ranking(fitness)[: max(2, len(fitness) // 2)]
         floor = (self.config.cem_floor * boost * self.scale).square() * self.config.cem_decay**generation
         self.cloud = evolution.fit_cloud(self.cloud, actors, fitness, len(parents), floor)
-        middle = self.mean(actors)
+        self._age += 1
+        share = min(STEADINESS, self._age / (self._age + 4.0))
+        self.middle = torch.lerp(self.cloud.mean, self.middle, share)
+        middle = unflatten(self.middle.unsqueeze(0), actors)
         drawn = evolution.sample_cloud(self.cloud, count - 1, actors, noise)
-        births = [Birth("cem.mean", tuple(parents))] + [Birth("cem.sample", tuple(parents))] * (count - 1)
+        births = [Birth(MIDDLE, tuple(parents))] + [Birth("cem.sample", tuple(parents))] * (count - 1)
         return concatenate([middle, drawn]), births
 
     def state_dict(self) -> dict[str, Any]:
-        return {"mean": self.cloud.mean, "variance": self.cloud.variance, "scale": self.scale}
+        cloud = None if self.cloud is None else {"mean": self.cloud.mean, "variance": self.cloud.variance}
+        return {"cloud": cloud, "middle": self.middle, "age": self._age, "scale": self.scale}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.cloud = Cloud(state["mean"], state["variance"])
-        self.scale = state["scale"]
+        self.cloud = None if state["cloud"] is None else Cloud(**state["cloud"])
+        self.middle, self._age, self.scale = state["middle"], int(state["age"]), state["scale"]
 
 
 def _layer_scale(actors: Params) -> Tensor:

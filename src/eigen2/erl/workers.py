@@ -10,30 +10,27 @@ import numpy as np
 import torch
 
 from eigen2 import seeds
-from eigen2.erl.task import Episodes, FloatArray, Rollout, Task
+from eigen2.erl.task import Episodes, Rollout, Task
 from eigen2.nets.stacked import Params
 
 
 @dataclass(frozen=True)
 class Work:
-    """Play `episodes` with a block of agents, or with `episodes=None` judge them on the whole validation split."""
+    """Play `episodes` with a block of agents."""
 
     actor: Params
-    episodes: Episodes | None
+    episodes: Episodes
     record: bool = False
     noise: float = 0.0
     stream: tuple[int, str, int] | None = None
     """Root seed, purpose and index of the noise's random stream."""
 
 
-Played = Rollout | FloatArray | None
-Play = Callable[[Sequence[Work]], Iterator[Played]]
+Play = Callable[[Sequence[Work]], Iterator[Rollout]]
 """Results in the order of the work."""
 
 
-def play(task: Task, work: Work) -> Played:
-    if work.episodes is None:
-        return task.judge(work.actor)
+def play(task: Task, work: Work) -> Rollout:
     rng: np.random.Generator | None = None if work.stream is None else seeds.generator(*work.stream)
     return task.rollout(work.actor, work.episodes, record=work.record, noise=work.noise, rng=rng)
 
@@ -61,6 +58,6 @@ def _start(build: Callable[[], Task], threads: int) -> None:
     _task = build()
 
 
-def _play(work: Work) -> Played:
+def _play(work: Work) -> Rollout:
     assert _task is not None
     return play(_task, work)

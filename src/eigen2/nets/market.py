@@ -24,9 +24,15 @@ episode left take values in a long backtest that no training window shows."""
 
 
 def init_head(
-    params: Params, agents: int, hidden: int, inputs: int, outputs: int, rng: torch.Generator
+    params: Params,
+    agents: int,
+    hidden: int,
+    inputs: int,
+    outputs: int,
+    rng: torch.Generator,
+    gain: float = 1.0,
 ) -> None:
-    """`inputs` per symbol beside the embedding; `outputs` per symbol."""
+    """`inputs` per symbol beside the embedding; `outputs` per symbol, whose first weights are scaled by `gain`."""
     init_linear(params, "head.centred", (agents, hidden, hidden), rng)
     init_linear(params, "head.mean", (agents, hidden, hidden), rng)
     init_linear(params, "head.own", (agents, inputs, hidden), rng)
@@ -35,7 +41,7 @@ def init_head(
     init_linear(params, "head.local", (agents, hidden, hidden), rng)
     init_linear(params, "head.pool", (agents, hidden, hidden), rng)
     init_norm(params, "head.norm2", agents, hidden)
-    init_linear(params, "head.out", (agents, hidden, outputs), rng)
+    init_linear(params, "head.out", (agents, hidden, outputs), rng, gain)
 
 
 def init_cash(params: Params, agents: int, hidden: int, rng: torch.Generator) -> None:

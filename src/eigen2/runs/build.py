@@ -22,8 +22,9 @@ from eigen2.envs.trading import TradingCore
 from eigen2.erl.config import ERLConfig
 from eigen2.erl.gym import GymTask
 from eigen2.erl.market import MarketTask
+from eigen2.erl.task import Rollout
 from eigen2.erl.trainer import ERLTrainer
-from eigen2.erl.workers import Play, Played, Work, inline, processes
+from eigen2.erl.workers import Play, Work, inline, processes
 from eigen2.errors import ConfigError, StoppedEarly
 from eigen2.evaluation.backtest import run_policy
 from eigen2.evaluation.ledger import TrialLedger
@@ -59,7 +60,7 @@ def build(config: Config, progress: Progress | None = None) -> Iterator[Built]:
         return
     market = load_prices(config)
     task = make_task(config, market)
-    ledger = None if market is None else trial_ledger(market, config)
+    ledger = trial_ledger(task) if isinstance(task, MarketTask) else None
     with _players(config, task) as play:
         trainer = ERLTrainer(
             task, config.alg, _replay(config, task.schema()), config.seed,
@@ -116,11 +117,11 @@ def _end_with_parent() -> None:
     os._exit(StoppedEarly.exit_code)
 
 
-def trial_ledger(market: MarketData, config: Config) -> TrialLedger:
-    assert isinstance(config.env, TradingConfig)
-    rival = equal_weight_benchmark(market, config.env, market.validation)
-    days = run_policy(TradingCore(market, rival.config, 1), rival.policy, market.validation)
-    return TrialLedger(days.log_returns[0])
+def trial_ledger(task: MarketTask) -> TrialLedger:
+    market = task.market
+    rival = equal_weight_benchmark(market, task.env, market.validation)
+    played = run_policy(TradingCore(market, rival.config, 1), rival.policy, market.validation)
+    return TrialLedger(played.log_returns[0, task.validated_days()])
 
 
 def pick_device(name: str) -> torch.device:
@@ -142,7 +143,7 @@ def _players(config: Config, task: MarketTask | GymTask) -> Iterator[Play]:
         yield partial(_shielded, play)
 
 
-def _shielded(play: Play, work: Sequence[Work]) -> Iterator[Played]:
+def _shielded(play: Play, work: Sequence[Work]) -> Iterator[Rollout]:
     """Hand out work; workers that are started by it inherit the mask and leave Ctrl-C to the main process.
 
     SIGTERM is left to them: it is how a pool ends its workers when one of them has died.

@@ -57,7 +57,7 @@ def evaluate_champion(run: RunDirectory, built: Built, split: str) -> Look:
     trainer, task = built.trainer, built.task
     if isinstance(trainer, PWMTrainer):
         look = _closed_loop(trainer)
-    elif not trainer.hall.honours:
+    elif trainer.champion.actor is None:
         raise ConfigError(f"{run.path} has no champion before its first generation ends.")
     elif isinstance(task, GymTask):
         look = _control(built.config, task, trainer)
@@ -82,7 +82,8 @@ def _market(run: RunDirectory, built: Built, trainer: ERLTrainer, split: str) ->
     assert market is not None
     assert isinstance(task, MarketTask)
     assert isinstance(env, TradingConfig)
-    champion = trainer.hall.champion
+    champion = trainer.champion.actor
+    assert champion is not None
     name = fingerprint(dict(champion))
     looks = holdout_looks(read_log(run.log("evaluations")), name) if split == "holdout" else None
     policy = market_policy(task, champion, (market.validation, market.holdout))
@@ -94,9 +95,10 @@ def _market(run: RunDirectory, built: Built, trainer: ERLTrainer, split: str) ->
 
 def _control(config: Config, task: GymTask, trainer: ERLTrainer) -> Look:
     assert isinstance(config.env, GymConfig)
+    assert trainer.champion.actor is not None
     batch = GymBatch(config.env, min(EPISODES, 10))
     found = evaluate_control(
-        gym_policy(task, trainer.hall.champion), batch, seed=config.seed, episodes=EPISODES
+        gym_policy(task, trainer.champion.actor), batch, seed=config.seed, episodes=EPISODES
     )
     return Look({"env": config.env.id, **found.to_json()}, _control_table(config.env.id, found))
 

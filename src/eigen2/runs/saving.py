@@ -65,8 +65,8 @@ class Saving:
         """
         # The save before this one must be known to have worked before it is clear whether a `best` is still owed.
         self.collect()
-        best = self.trainer.best_score > self._best or self._owed_best
-        self._best = max(self._best, self.trainer.best_score)
+        best = self.trainer.best_score != self._best or self._owed_best
+        self._best = self.trainer.best_score
         try:
             logs = self.journal.sizes()
         except OSError as error:

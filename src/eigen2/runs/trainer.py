@@ -26,7 +26,7 @@ class Trainer(Protocol):
 
     @property
     def best_score(self) -> float:
-        """Best real evaluation so far; a rise makes the next checkpoint `best`."""
+        """Real evaluation of the best agent so far; a change makes the next checkpoint `best`."""
         ...
 
     def step(self) -> dict[str, float]:
