@@ -155,7 +155,9 @@ def loadable() -> list[tuple[str, str]]:
     """Each algorithm with an environment both kinds can learn, and each environment with an algorithm made for it."""
     kind = {(group, name): preset(group, name)["kind"] for group in ("alg", "env") for name in presets(group)}
     pairs = {(alg, "gym") for alg in presets("alg")}
-    pairs |= {("pwm_tiny" if kind["env", env] == "control" else "erl", env) for env in presets("env")}
+    pairs |= {
+        ("pwm_tiny" if kind["env", env] in ("control", "tasks") else "erl", env) for env in presets("env")
+    }
     known = {group: kinds(group) for group in ("alg", "env")}
     return sorted(p for p in pairs if kind["alg", p[0]] in known["alg"] and kind["env", p[1]] in known["env"])
 

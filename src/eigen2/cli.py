@@ -30,7 +30,7 @@ Overrides = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout and nothing else there.")]
 RunName = Annotated[str, typer.Argument(help="A run directory, or a run's name.")]
-Root = Annotated[Path, typer.Option("--root", help="Directory that holds the runs.")]
+Root = Annotated[Path, typer.Option("--root", "--log-dir", help="Directory that holds the runs.")]
 NEWEST = "\0newest"
 
 
@@ -38,6 +38,7 @@ NEWEST = "\0newest"
 def train(
     overrides: Overrides = None,
     resume: Annotated[str | None, typer.Option("--resume", metavar="[RUN]", help="Go on with a run; the newest when none is named.")] = None,
+    log_dir: Annotated[Path | None, typer.Option("--log-dir", metavar="DIR", help="Directory that holds the runs; the same as run.root=DIR.", show_default=False)] = None,
     show_config: Annotated[bool, typer.Option("--show-config", help="Print the resolved config and what differs from the preset, then stop.")] = False,
     as_json: Json = False,
 ) -> None:  # fmt: skip
@@ -56,14 +57,14 @@ def train(
     from eigen2.runs.verbs import config_facts, config_text, resume_run, start_run
 
     if show_config:
-        found = config_facts(overrides or [])
+        found = config_facts(overrides or [], log_dir)
         _print_json(found) if as_json else typer.echo(config_text(found))
         return
     console = _console(as_json)
     if resume is None:
-        facts = start_run(overrides or [], console)
+        facts = start_run(overrides or [], console, log_dir)
     else:
-        facts = resume_run(None if resume == NEWEST else resume, overrides or [], console)
+        facts = resume_run(None if resume == NEWEST else resume, overrides or [], console, log_dir)
     if as_json:
         _print_json(facts)
 

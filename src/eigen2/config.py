@@ -23,7 +23,7 @@ from omegaconf.errors import OmegaConfBaseException
 from pydantic import Field, ValidationError, model_validator
 
 from eigen2.envs.config import GymConfig, TradingConfig
-from eigen2.envs.control.config import ControlConfig
+from eigen2.envs.control.config import ControlConfig, TasksConfig
 from eigen2.erl.config import ERLConfig
 from eigen2.errors import ConfigError
 from eigen2.pwm.config import PWMConfig
@@ -58,7 +58,9 @@ class Config(Section):
     workers: int = Field(2, ge=1)
     """Processes when cluster=processes; results do not depend on it."""
     alg: Annotated[ERLConfig | PWMConfig, Field(discriminator="kind")] = ERLConfig()
-    env: Annotated[TradingConfig | GymConfig | ControlConfig, Field(discriminator="kind")] = TradingConfig()
+    env: Annotated[TradingConfig | GymConfig | ControlConfig | TasksConfig, Field(discriminator="kind")] = (
+        TradingConfig()
+    )
     run: RunConfig = RunConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
     replay: ReplayConfig = ReplayConfig()
@@ -70,11 +72,22 @@ class Config(Section):
     def _algorithm_fits_environment(self) -> Self:
         if self.alg.kind == "pwm" and self.env.kind == "trading":
             raise ValueError("PWM learns control tasks; add e.g. env=pendulum, env=dflex_ant or env=gym")
-        if self.alg.kind == "erl" and self.env.kind == "control":
+        if self.alg.kind == "pwm" and self.env.kind == "tasks" and self.alg.pretrain.replay is not None:
+            raise ValueError("env=tasks is trained on env.replays alone; leave alg.pretrain.replay out")
+        if self.alg.kind == "erl" and self.env.kind in ("control", "tasks"):
             raise ValueError(
                 "ERL trades markets and plays Gymnasium tasks; use env=trading, env=gym or alg=pwm_tiny"
             )
         return self
+
+    @property
+    def steps(self) -> int:
+        """Steps of the whole run: generations, or iterations of every phase."""
+        if self.alg.kind == "erl":
+            return self.alg.generations
+        if self.env.kind == "tasks":
+            return self.alg.iterations + len(self.env.distinct) * self.alg.multitask.policy_iterations
+        return self.alg.pretrain_steps + self.alg.iterations
 
 
 def load_config(overrides: Sequence[str] = (), base: Config | None = None) -> Config:
@@ -188,7 +201,7 @@ def _leaves(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
 
 
 def _sentence(error: Any) -> str:
-    kinds = {"trading", "gym", "control", "erl", "pwm"}
+    kinds = {"trading", "gym", "control", "tasks", "erl", "pwm"}
     key = ".".join(str(part) for part in error["loc"] if part not in kinds)
     if error["type"] == "extra_forbidden":
         return f"unknown key `{key}`"

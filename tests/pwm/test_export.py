@@ -34,7 +34,7 @@ def test_a_checkpoint_file_holds_the_training_state_as_tensors(trained, tmp_path
     training = torch.load(tmp_path / "latest.pt", weights_only=True)["training"]
     assert training["iteration"] == 1
     assert training["collector"]["environments"]["physics"].dtype == torch.float64
-    assert training["optimisers"]["actor"]
+    assert training["learner"]["actor"]
 
 
 def test_a_file_that_is_no_policy_is_refused(trained, tmp_path):

@@ -11,7 +11,7 @@ import torch
 from eigen2.envs.config import GymConfig
 from eigen2.envs.control.catalogue import make_task
 from eigen2.envs.control.gymnasium_task import GymnasiumTask
-from eigen2.errors import ConfigError, DamagedStateError, DataError
+from eigen2.errors import DamagedStateError, DataError
 from eigen2.pwm.trainer import PWMTrainer
 from eigen2.replay.buffer import Replay
 
@@ -181,23 +181,45 @@ def test_no_graph_outlives_its_iteration(tiny):
     assert len(metrics) == 3
 
 
-def test_pretraining_from_another_run_lowers_the_model_error_before_the_first_iteration(tiny):
+def pretraining(tiny, updates):
+    return tiny(pretrain={"replay": "some/run", "updates": updates}, model={"learning_rate": 1e-3})
+
+
+def test_pretraining_lowers_the_model_error_and_ends_with_an_empty_replay(tiny):
     source = trainer(tiny(), seed=1)
     for _ in range(6):
         source.step()
-    agent = trainer(tiny(), seed=2)
-    first = agent.pretrain(source.replay, 1)
-    later = agent.pretrain(source.replay, 150)
-    assert later["model_loss"] < 0.7 * first["model_loss"]
+    agent = trainer(pretraining(tiny, 151), seed=2)
+    agent.begin(copy_of(source.replay))
+    metrics = [agent.step() for _ in range(76)]
+    assert agent.steps == 76 + 6
+    assert metrics[-1]["pretrained"] == 151
+    assert metrics[-1]["model_loss"] < 0.7 * metrics[0]["model_loss"]
     assert agent.iteration == 0
     assert len(agent.replay) == 0
     agent.step()
-    with pytest.raises(ConfigError, match="before the first iteration"):
-        agent.pretrain(source.replay, 1)
+    assert agent.iteration == 1
+    assert len(agent.replay) == 4 * (16 + 4)
+
+
+def test_a_trainer_thawed_in_the_middle_of_pretraining_goes_on_without_the_source(tiny):
+    source = trainer(tiny(), seed=1)
+    source.step()
+    config = pretraining(tiny, 8)
+    original = trainer(config)
+    original.begin(copy_of(source.replay))
+    original.step()
+    state, replay = original.state_dict(), copy_of(original.replay)
+    expected = [original.step() for _ in range(5)]
+    thawed = trainer(config)
+    thawed.load_state_dict(state)
+    thawed.use_replay(replay)
+    assert [thawed.step() for _ in range(5)] == expected
+    assert_same_state(thawed.state_dict(), original.state_dict())
 
 
 def test_pretraining_refuses_the_data_of_another_task(tiny):
     source = trainer(tiny(), task="pendulum")
     source.step()
-    with pytest.raises(DataError, match="dflex_hopper needs"):
-        trainer(tiny()).pretrain(source.replay, 1)
+    with pytest.raises(DataError, match=r"holds obs\[3\], action\[1\], dflex_hopper needs obs\[11\]"):
+        trainer(pretraining(tiny, 1)).begin(source.replay)

@@ -17,17 +17,12 @@ from eigen2.pwm.policy import make_policy
 from eigen2.pwm.world_model import WorldModel
 
 
-class Agent:
-    """World model, actor, its moving average, critics and their target."""
+class Behaviour:
+    """Actor, its moving average, critics and their target: all that acts and judges on latents."""
 
-    def __init__(
-        self, config: PWMConfig, observations: int, actions: int, seed: int, device: torch.device
-    ) -> None:
+    def __init__(self, config: PWMConfig, actions: int, seed: int, device: torch.device) -> None:
         self.device = device
         latent, activation = config.model.latent, config.model.activation
-        self.model = WorldModel(config.model, observations, actions, seeds.torch_generator(seed, "model")).to(
-            device
-        )
         self.actor = make_policy(
             config.actor, latent, actions, activation, seeds.torch_generator(seed, "actor")
         ).to(device)
@@ -40,7 +35,6 @@ class Agent:
 
     def modules(self) -> dict[str, torch.nn.Module]:
         return {
-            "model": self.model,
             "actor": self.actor,
             "average_actor": self.average_actor,
             "critic": self.critic,
@@ -56,6 +50,21 @@ class Agent:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         for name, module in self.modules().items():
             module.load_state_dict(state[name])
+
+
+class Agent(Behaviour):
+    """A behaviour and the world model it was learned in."""
+
+    def __init__(
+        self, config: PWMConfig, observations: int, actions: int, seed: int, device: torch.device
+    ) -> None:
+        super().__init__(config, actions, seed, device)
+        self.model = WorldModel(config.model, observations, actions, seeds.torch_generator(seed, "model")).to(
+            device
+        )
+
+    def modules(self) -> dict[str, torch.nn.Module]:
+        return {"model": self.model, **super().modules()}
 
     def normalise(self, observation: Tensor, statistics: Normaliser) -> Tensor:
         """Raw [..., O] -> normalised, cut at ten deviations."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from eigen2.pwm.config import PWMConfig
 from eigen2.pwm.parity import ParameterCounts
@@ -32,6 +33,8 @@ class CardFacts:
     config_hash: str
     versions: Mapping[str, str | None]
     physics_note: str | None
+    pretrained_from: Mapping[str, Any] | None
+    """The replay the world model was fitted to first."""
 
 
 def model_card(config: PWMConfig, facts: CardFacts) -> str:
@@ -110,10 +113,20 @@ def _making(config: PWMConfig, facts: CardFacts) -> list[str]:
         "actor": f"{counts.actor:,} parameters, {config.actor.policy}, units {list(config.actor.units)}",
         "critics": f"{counts.critic:,} parameters, {config.critic.members} networks",
         "data seen": f"{facts.env_steps:,} environment steps in {facts.iteration} of {config.iterations} iterations",
+        "pretraining": _pretraining(config, facts),
         "config hash": f"`{facts.config_hash}`",
         "versions": versions or "unknown",
     }
     return ["", "## How it was made", "", "| | |", "|---|---|", *(f"| {k} | {v} |" for k, v in rows.items())]
+
+
+def _pretraining(config: PWMConfig, facts: CardFacts) -> str:
+    if facts.pretrained_from is None:
+        return "none"
+    source = facts.pretrained_from
+    return (
+        f"{config.pretrain.updates:,} updates on {source['transitions']:,} transitions of `{source['path']}`"
+    )
 
 
 def _limits(facts: CardFacts) -> list[str]:

@@ -1,5 +1,7 @@
 """What PWM can be told; an `alg` preset fills one of these."""
 
+import math
+from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
@@ -89,6 +91,22 @@ class CriticConfig(Section):
     """How fast the target values follow after each rollout; 1 means no separate target."""
 
 
+class PretrainConfig(Section):
+    replay: Path | None = None
+    """Whose replay the world model is fitted to before the first iteration: a run, or RUN/checkpoints/final.json."""
+    updates: int = Field(10_000, ge=1)
+    """Gradient steps on it."""
+
+
+class MultiTaskConfig(Section):
+    """Read only with env=tasks, where `iterations` are those of the world model."""
+
+    embedding: int = Field(16, ge=1)
+    """Size of the learned vector that tells the world model which task it is in."""
+    policy_iterations: int = Field(1000, ge=1)
+    """Iterations of policy learning for each task, inside the finished world model."""
+
+
 class PWMConfig(Section):
     kind: Literal["pwm"] = "pwm"
     iterations: int = Field(15_000, ge=1)
@@ -114,6 +132,17 @@ class PWMConfig(Section):
     model: ModelConfig = ModelConfig()
     actor: ActorConfig = ActorConfig()
     critic: CriticConfig = CriticConfig()
+    pretrain: PretrainConfig = PretrainConfig()
+    multitask: MultiTaskConfig = MultiTaskConfig()
+
+    @property
+    def pretrain_updates(self) -> int:
+        return 0 if self.pretrain.replay is None else self.pretrain.updates
+
+    @property
+    def pretrain_steps(self) -> int:
+        """Steps before the first iteration, each `model.updates` gradient steps."""
+        return math.ceil(self.pretrain_updates / self.model.updates)
 
     @model_validator(mode="after")
     def _first_data_hold_a_sequence(self) -> Self:

@@ -1,13 +1,29 @@
 """Imagined rollouts: the policy acting inside the world model, differentiable from the return to its weights."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from eigen2.pwm.critic import ValueEnsemble
 from eigen2.pwm.policy import Policy
-from eigen2.pwm.world_model import WorldModel
+
+
+class World(Protocol):
+    """What imagination needs of a world model."""
+
+    def step(self, latent: Tensor, action: Tensor) -> Tensor:
+        """[batch, L], [batch, A] -> next latent [batch, L]"""
+        ...
+
+    def reward(self, latent: Tensor, action: Tensor) -> Tensor:
+        """[..., L], [..., A] -> predicted scaled reward [...]"""
+        ...
+
+    def continues(self, latent: Tensor) -> Tensor:
+        """Probability [...] that the episode goes on after arriving at latent [..., L]."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -22,7 +38,7 @@ class Rollout:
     """gamma x probability to go on [H, batch]"""
 
 
-def imagine(model: WorldModel, policy: Policy, start: Tensor, noise: Tensor, gamma: float) -> Rollout:
+def imagine(model: World, policy: Policy, start: Tensor, noise: Tensor, gamma: float) -> Rollout:
     """start [batch, L], noise [H, batch, A].
 
     The policy sees detached latents: its weights get gradient through the actions they cause, not through the chain

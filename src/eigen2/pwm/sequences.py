@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from eigen2.replay.buffer import Replay
@@ -44,9 +45,14 @@ def whole_sequences(replay: Replay, n: int, horizon: int) -> SequenceBatch:
 
 def cut_sequences(replay: Replay, n: int, horizon: int, stream: np.random.Generator) -> SequenceBatch:
     first = replay.links.first
-    path, reached = replay.links.walk(stream.integers(first, first + len(replay), n), horizon - 1)
+    return sequences_from(replay, stream.integers(first, first + len(replay), n), horizon)
+
+
+def sequences_from(replay: Replay, starts: NDArray[np.int64], horizon: int) -> SequenceBatch:
+    """The sequences that begin with the transitions `starts` [n], cut at their episodes' ends."""
+    path, reached = replay.links.walk(starts, horizon - 1)
     batch = replay.transitions(path.reshape(-1))
-    shape = (horizon, n)
+    shape = (horizon, len(starts))
     before = batch.observation["obs"].reshape(*shape, -1)
     after = batch.next_observation["obs"].reshape(*shape, -1)
     return SequenceBatch(

@@ -14,42 +14,42 @@ from torch import Tensor
 from eigen2 import seeds
 from eigen2.envs.control.environments import Task
 from eigen2.envs.control.reference_policies import Returns, play
-from eigen2.errors import ConfigError, DataError
-from eigen2.pwm.agent import Agent, follow
+from eigen2.errors import DataError
+from eigen2.pwm.agent import Agent
 from eigen2.pwm.collector import Act, Collector, schema_of
 from eigen2.pwm.config import PWMConfig
-from eigen2.pwm.critic import td_lambda
-from eigen2.pwm.imagination import Rollout, imagine, returns
 from eigen2.pwm.optimiser import Optimiser
+from eigen2.pwm.policy_learning import Metrics, PolicyLearner
 from eigen2.pwm.sequences import SequenceBatch, cut_sequences, whole_sequences
 from eigen2.replay.buffer import Replay
-
-Metrics = dict[str, float]
+from eigen2.replay.schema import described
 
 
 class PWMTrainer:
     """`step()` until `done`; `state_dict` with the replay's own snapshot is everything needed to go on exactly."""
 
     def __init__(
-        self, config: PWMConfig, task: Task, seed: int, capacity: int, device: str = "cpu", threads: int = 1
+        self,
+        config: PWMConfig,
+        task: Task,
+        seed: int,
+        capacity: int,
+        device: str = "cpu",
+        threads: int = 1,
+        compress: bool = True,
     ) -> None:
         self.config, self.task, self.seed = config, task, seed
+        self.capacity, self.compress = capacity, compress
         self.device = torch.device(device)
         self.threads = threads
         self.agent = Agent(config, task.observation_size, task.action_size, seed, self.device)
-        self.replay = Replay(schema_of(task), capacity, seed)
+        self.replay = self._empty_replay()
         self.collector = Collector(task, task.open(config.environments, seed, "start", threads), self.replay)
-        actor = config.actor
-        self.optimisers = {
-            "model": Optimiser("model", self.agent.model, config.model.learning_rate, config.model.clip),
-            "actor": Optimiser(
-                "actor", self.agent.actor, actor.learning_rate, actor.clip, (actor.beta1, actor.beta2)
-            ),
-            "critic": Optimiser("critic", self.agent.critic, config.critic.learning_rate, config.critic.clip),
-        }
+        self.optimiser = Optimiser("model", self.agent.model, config.model.learning_rate, config.model.clip)
+        self.learner = PolicyLearner(config, self.agent)
         self.iteration = 0
-        self.return_deviation = 0.0
-        """Moving deviation of imagined returns, which the actor's loss is divided by; 0 before the first."""
+        self.pretrained = 0
+        """Gradient steps of pretraining done."""
         self.best_score = float("-inf")
         self.best_iteration = 0
         self.best_policy: dict[str, Tensor] = {}
@@ -61,7 +61,7 @@ class PWMTrainer:
 
     @property
     def steps(self) -> int:
-        return self.config.iterations
+        return self.config.pretrain_steps + self.config.iterations
 
     def best_weights(self) -> dict[str, Tensor]:
         return dict(self.best_policy) or self._policy_weights()
@@ -70,7 +70,12 @@ class PWMTrainer:
         return {}
 
     def step(self) -> Metrics:
-        """One iteration. -> metrics; `eval_*` are there when the agent was evaluated in the real environment."""
+        """One iteration, or a part of pretraining.
+
+        -> metrics; `eval_*` are there when the agent was evaluated in the real environment.
+        """
+        if self.pretrained < self.config.pretrain_updates:
+            return self._pretrain()
         self.collect()
         metrics = self.train_model() | self.train_policy()
         self.iteration += 1
@@ -98,35 +103,42 @@ class PWMTrainer:
             self.collector.run(self._act_randomly(), self.config.random_steps)
         self.collector.run(self._explore(), self.config.steps)
 
-    def pretrain(self, replay: Replay, updates: int) -> Metrics:
-        """Offline: fits the world model to another replay of the same task before the first iteration."""
-        if self.iteration > 0:
-            raise ConfigError(
-                "pretraining comes before the first iteration; start a new run to pretrain again"
-            )
-        mine, theirs = schema_of(self.task).to_json(), replay.schema.to_json()
+    def begin(self, source: Replay) -> None:
+        """Pretrain from another replay of the same task: until that is done it takes the place of the own one."""
+        mine, theirs = schema_of(self.task), source.schema
         if mine != theirs:
-            raise DataError(f"the replay to pretrain from holds {theirs}, {self.task.name} needs {mine}")
-        self.collector.learn_statistics(replay)
-        return self._fit_model(replay, updates, "pretrain")
+            raise DataError(
+                f"the replay to pretrain from holds {described(theirs)}, {self.task.name} needs {described(mine)}; "
+                "name a run of the same task"
+            )
+        self.collector.learn_statistics(source)
+        self.use_replay(source)
+
+    def _pretrain(self) -> Metrics:
+        updates = min(self.config.model.updates, self.config.pretrain_updates - self.pretrained)
+        metrics = self._fit_model(updates, "pretrain", self.pretrained)
+        self.pretrained += updates
+        if self.pretrained == self.config.pretrain_updates:
+            self.use_replay(self._empty_replay())
+        return metrics | {"pretrained": float(self.pretrained)}
 
     def train_model(self) -> Metrics:
         updates = self.config.model.updates + (
             self.config.model.bootstrap_updates if self.iteration == 0 else 0
         )
-        return self._fit_model(self.replay, updates, "sequences")
+        return self._fit_model(updates, "sequences", self.iteration)
 
-    def _fit_model(self, replay: Replay, updates: int, purpose: str) -> Metrics:
-        config = self.config
-        starts = seeds.generator(self.seed, purpose, self.iteration)
-        times = seeds.torch_generator(self.seed, f"{purpose} flow time", self.iteration)
+    def _fit_model(self, updates: int, purpose: str, index: int) -> Metrics:
+        config, replay = self.config, self.replay
+        starts = seeds.generator(self.seed, purpose, index)
+        times = seeds.torch_generator(self.seed, f"{purpose} flow time", index)
         for _ in range(updates):
             if config.model.sequences == "whole":
                 batch = whole_sequences(replay, config.model.batch, config.horizon)
             else:
                 batch = cut_sequences(replay, config.model.batch, config.horizon, starts)
             loss = self.agent.model.loss(self._prepared(batch), config.gamma, times)
-            norm = self.optimisers["model"].step(loss.total, self._share)
+            norm = self.optimiser.step(loss.total, self._share)
         return {
             "model_loss": loss.total.item(),
             "latent_loss": loss.latent.item(),
@@ -148,8 +160,7 @@ class PWMTrainer:
             with torch.no_grad():
                 start = self.agent.model.encode(self._normalise(batch.observation["obs"]))
             noise = torch.randn(shape, generator=noise_stream).to(self.device)
-            rollout = imagine(self.agent.model, self.agent.actor, start, noise, config.gamma)
-            metrics = self._improve_actor(rollout) | self._fit_critic(rollout, order_stream)
+            metrics = self.learner.improve(self.agent.model, start, noise, order_stream, self._share)
         return metrics
 
     def evaluate(self, episodes: int, purpose: str = "evaluate") -> Returns:
@@ -166,9 +177,10 @@ class PWMTrainer:
     def state_dict(self) -> dict[str, Any]:
         return {
             "iteration": self.iteration,
-            "return_deviation": self.return_deviation,
+            "pretrained": self.pretrained,
             "agent": self.agent.state_dict(),
-            "optimisers": {name: optimiser.state_dict() for name, optimiser in self.optimisers.items()},
+            "optimiser": self.optimiser.state_dict(),
+            "learner": self.learner.state_dict(),
             "collector": self.collector.state_dict(),
             "best_score": self.best_score,
             "best_iteration": self.best_iteration,
@@ -177,10 +189,10 @@ class PWMTrainer:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.iteration = int(state["iteration"])
-        self.return_deviation = float(state["return_deviation"])
+        self.pretrained = int(state["pretrained"])
         self.agent.load_state_dict(state["agent"])
-        for name, optimiser in self.optimisers.items():
-            optimiser.load_state_dict(state["optimisers"][name])
+        self.optimiser.load_state_dict(state["optimiser"])
+        self.learner.load_state_dict(state["learner"])
         self.collector.load_state_dict(state["collector"])
         self.best_score = float(state["best_score"])
         self.best_iteration = int(state["best_iteration"])
@@ -189,6 +201,10 @@ class PWMTrainer:
     def use_replay(self, replay: Replay) -> None:
         """Goes on with a restored replay, whose sampling streams are part of its own snapshot."""
         self.replay = self.collector.replay = replay
+
+    def _empty_replay(self) -> Replay:
+        seed = seeds.integer(self.seed, "replay")
+        return Replay(schema_of(self.task), self.capacity, seed, compress=self.compress)
 
     def _policy_weights(self) -> dict[str, Tensor]:
         """Copies, named as in the world model, the actor and the statistics."""
@@ -219,33 +235,6 @@ class PWMTrainer:
             batch.terminated.to(self.device),
             batch.valid.to(self.device),
         )
-
-    def _improve_actor(self, rollout: Rollout) -> Metrics:
-        values = returns(rollout, self.agent.target_critic)
-        deviation = float(values.detach().std())
-        first = self.return_deviation == 0.0
-        self.return_deviation = deviation if first else 0.99 * self.return_deviation + 0.01 * deviation
-        loss = -values.mean() / max(self.return_deviation, 1e-2)
-        norm = self.optimisers["actor"].step(loss, self._share)
-        follow(self.agent.average_actor, self.agent.actor, 1.0 - self.config.average)
-        return {"imagined_return": values.detach().mean().item(), "actor_gradient": norm}
-
-    def _fit_critic(self, rollout: Rollout, stream: torch.Generator) -> Metrics:
-        config = self.config.critic
-        latent = torch.stack(rollout.latent).detach()
-        with torch.no_grad():
-            value = self.agent.target_critic.lowest(latent[1:])
-            target = td_lambda(
-                rollout.reward.detach(), rollout.discount.detach(), value, config.trace
-            ).flatten()
-        points = latent[:-1].flatten(0, 1)
-        for _ in range(config.epochs):
-            order = torch.randperm(len(points), generator=stream).to(self.device)
-            for part in order.chunk(config.minibatches):
-                loss = self.agent.critic.loss(points[part], target[part])
-                norm = self.optimisers["critic"].step(loss, self._share)
-        follow(self.agent.target_critic, self.agent.critic, config.target_rate)
-        return {"critic_loss": loss.item(), "critic_gradient": norm, "value": target.mean().item()}
 
     def _act_randomly(self) -> Act:
         stream = seeds.generator(self.seed, "random steps")

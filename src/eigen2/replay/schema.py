@@ -105,6 +105,11 @@ class Schema:
         return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).digest()[:8]
 
 
+def described(schema: Schema) -> str:
+    """The fields that are vectors or larger, e.g. obs[3], action[1]."""
+    return ", ".join(f"{f.name}{list(f.shape)}" for f in (*schema.observation, *schema.step) if f.shape)
+
+
 STEP_FIELDS = (Field("reward"), Field("terminated", (), "bool"), Field("truncated", (), "bool"))
 
 

@@ -15,7 +15,7 @@ from eigen2 import seeds
 from eigen2.config import Config
 from eigen2.envs.config import GymConfig, TradingConfig
 from eigen2.envs.control.catalogue import make_task as make_control_task
-from eigen2.envs.control.config import ControlConfig
+from eigen2.envs.control.config import ControlConfig, TasksConfig
 from eigen2.envs.control.environments import Task as ControlTask
 from eigen2.envs.control.gymnasium_task import GymnasiumTask
 from eigen2.envs.trading import TradingCore
@@ -32,6 +32,7 @@ from eigen2.evaluation.policies import equal_weight_benchmark
 from eigen2.market.data import MarketData
 from eigen2.market.load import load_market
 from eigen2.pwm.config import PWMConfig
+from eigen2.pwm.multitask import MultiTaskTrainer
 from eigen2.pwm.trainer import PWMTrainer
 from eigen2.replay import Replay, Schema
 from eigen2.runs.trainer import Progress
@@ -43,8 +44,9 @@ class Built:
 
     config: Config
     market: MarketData | None
-    task: MarketTask | GymTask | ControlTask
-    trainer: ERLTrainer | PWMTrainer
+    task: MarketTask | GymTask | ControlTask | None
+    """None when there are several."""
+    trainer: ERLTrainer | PWMTrainer | MultiTaskTrainer
 
     @property
     def data_fingerprint(self) -> str:
@@ -70,10 +72,14 @@ def build(config: Config, progress: Progress | None = None) -> Iterator[Built]:
 
 
 def _build_pwm(config: Config, alg: PWMConfig) -> Built:
-    task = control_task(config)
-    device = pick_device(config.device).type
-    trainer = PWMTrainer(alg, task, config.seed, config.replay.capacity, device, config.threads)
-    trainer.use_replay(_replay(config, trainer.replay.schema))
+    device, replay = pick_device(config.device).type, config.replay
+    if isinstance(config.env, TasksConfig):
+        tasks = [control_task(env) for env in config.env.distinct]
+        several = MultiTaskTrainer(alg, tasks, config.seed, device, config.threads, replay.compress)
+        return Built(config, None, None, several)
+    assert not isinstance(config.env, TradingConfig)
+    task = control_task(config.env)
+    trainer = PWMTrainer(alg, task, config.seed, replay.capacity, device, config.threads, replay.compress)
     return Built(config, None, task, trainer)
 
 
@@ -82,11 +88,8 @@ def _replay(config: Config, schema: Schema) -> Replay:
     return Replay(schema, config.replay.capacity, seed, compress=config.replay.compress)
 
 
-def control_task(config: Config) -> ControlTask:
-    if isinstance(config.env, GymConfig):
-        return GymnasiumTask(config.env)
-    assert isinstance(config.env, ControlConfig)
-    return make_control_task(config.env.task)
+def control_task(env: GymConfig | ControlConfig) -> ControlTask:
+    return GymnasiumTask(env) if isinstance(env, GymConfig) else make_control_task(env.task)
 
 
 def load_prices(config: Config) -> MarketData | None:

@@ -98,6 +98,8 @@ def default_name(config: Config) -> str:
     env = config.env
     if env.kind == "trading":
         what = Path(env.data).stem
+    elif env.kind == "tasks":
+        what = "tasks"
     else:
         what = env.task if env.kind == "control" else env.id.replace("/", "-")
     return f"{config.presets['alg']}_{what}_seed{config.seed}"

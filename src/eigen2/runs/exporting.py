@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from eigen2.config import Config
+from eigen2.envs.config import GymConfig
+from eigen2.envs.control.config import ControlConfig
 from eigen2.envs.control.environments import Task
 from eigen2.envs.control.gymnasium_task import GymnasiumTask
 from eigen2.envs.control.reference_policies import at_random, play, stand_still
 from eigen2.envs.control.task import PHYSICS_NOTE
-from eigen2.errors import ConfigError, DamagedStateError
+from eigen2.errors import ConfigError
 from eigen2.pwm.card import CardFacts, model_card
 from eigen2.pwm.config import PWMConfig
 from eigen2.pwm.export import load_policy, policy_weights, save_checkpoint, save_policy
@@ -27,6 +29,7 @@ from eigen2.runs.directory import RunDirectory
 from eigen2.runs.judging import EPISODES
 from eigen2.runs.metadata import read_metadata
 from eigen2.runs.saving import config_hash
+from eigen2.runs.sources import read_steadily
 from eigen2.store.checkpoints import Checkpoint, Checkpoints
 from eigen2.store.disk import ensure_room
 from eigen2.store.durable import sync_directory
@@ -94,22 +97,17 @@ def _read(run: RunDirectory) -> Source:
             f"{run.path} is a run of {config.alg.kind}, whose champion is already a plain file: "
             f"{run.path / 'best_agent.safetensors'}; `export` is for PWM runs."
         )
+    if not isinstance(config.env, ControlConfig | GymConfig):
+        raise ConfigError(
+            f"{run.path} learned several tasks; its world model and best policies are in "
+            f"{run.path / 'best_agent.safetensors'}; `export` is for runs of one task."
+        )
     checkpoints = Checkpoints(run.path)
-    states = {name: _state(checkpoints, name) for name in FILES if name in checkpoints.names()}
+    there = [name for name in FILES if name in checkpoints.names()]
+    states = {name: read_steadily(checkpoints, name, Checkpoint.state)[1] for name in there}
     if not states:
         raise ConfigError(f"{run.path} has no checkpoint yet; there is nothing to export.")
-    return Source(run, config, config.alg, control_task(config), states)
-
-
-def _state(checkpoints: Checkpoints, name: str) -> dict[str, Any]:
-    """The proven state of a checkpoint; one that a running trainer has just replaced is read again."""
-    while True:
-        checkpoint: Checkpoint = checkpoints.load(name)
-        try:
-            return checkpoint.state()
-        except DamagedStateError:
-            if checkpoints.load(name).manifest == checkpoint.manifest:
-                raise
+    return Source(run, config, config.alg, control_task(config.env), states)
 
 
 def _refuse_others(directory: Path, source: Source) -> None:
@@ -212,6 +210,7 @@ def _card_facts(source: Source, scores: dict[str, float]) -> CardFacts:
         absent=_absent(source),
         config_hash=config_hash(source.config),
         versions=read_metadata(source.run).get("packages", {}),
+        pretrained_from=read_metadata(source.run).get("pretrained_from"),
         physics_note=None if isinstance(task, GymnasiumTask) else PHYSICS_NOTE,
     )
 

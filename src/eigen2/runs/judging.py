@@ -6,14 +6,16 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from eigen2.config import Config
 from eigen2.envs.config import GymConfig, TradingConfig
+from eigen2.envs.control.environments import Task as ControlTask
 from eigen2.envs.control.gymnasium_task import GymnasiumTask
-from eigen2.envs.control.reference_policies import at_random, play, stand_still
+from eigen2.envs.control.reference_policies import Returns, at_random, play, stand_still
 from eigen2.envs.control.task import PHYSICS_NOTE
 from eigen2.envs.gym import GymBatch
 from eigen2.erl.gym import GymTask, gym_policy
@@ -25,6 +27,7 @@ from eigen2.evaluation.control import ControlEvaluation, evaluate_control
 from eigen2.evaluation.evaluate import evaluate_market, named_policy
 from eigen2.evaluation.looks import holdout_looks
 from eigen2.evaluation.table import evaluation_table
+from eigen2.pwm.multitask import MultiTaskTrainer
 from eigen2.pwm.trainer import PWMTrainer
 from eigen2.runs.build import Built, build, load_prices
 from eigen2.runs.directory import RunDirectory
@@ -57,6 +60,8 @@ def evaluate_champion(run: RunDirectory, built: Built, split: str) -> Look:
     trainer, task = built.trainer, built.task
     if isinstance(trainer, PWMTrainer):
         look = _closed_loop(trainer)
+    elif isinstance(trainer, MultiTaskTrainer):
+        look = _every_task(trainer)
     elif trainer.champion.actor is None:
         raise ConfigError(f"{run.path} has no champion before its first generation ends.")
     elif isinstance(task, GymTask):
@@ -105,9 +110,34 @@ def _control(config: Config, task: GymTask, trainer: ERLTrainer) -> Look:
 
 def _closed_loop(trainer: PWMTrainer) -> Look:
     """The policy as it stands at the end, not at its best moment, on fresh episodes."""
-    task, seed = trainer.task, trainer.seed
-    own = trainer.evaluate(EPISODES, "final")
-    found = ControlEvaluation(
+    found = _beside_references(trainer.task, trainer.evaluate(EPISODES, "final"), trainer.seed)
+    note = _note(trainer.task)
+    shown = Group(
+        _control_table(trainer.task.name, found), *(Text(text, style="dim") for text in note.values())
+    )
+    return Look({"env": trainer.task.name, **note, **found.to_json()}, shown)
+
+
+def _every_task(trainer: MultiTaskTrainer) -> Look:
+    """Every task's policy in its own environment; the means over tasks are for orientation only."""
+    found = {
+        task.name: _beside_references(task, trainer.evaluate(number, EPISODES, "final"), trainer.seed)
+        for number, task in enumerate(trainer.tasks)
+    }
+    facts = [evaluation.to_json() for evaluation in found.values()]
+    means = {
+        key: float(np.mean([fact[key] for fact in facts]))
+        for key in ("mean_return", "std_return", "random_return", "stand_still_return")
+    }
+    note = {key: text for task in trainer.tasks for key, text in _note(task).items()}
+    tables = [_control_table(name, evaluation) for name, evaluation in found.items()]
+    shown = Group(*tables, *(Text(text, style="dim") for text in note.values()))
+    by_task = dict(zip(found, facts, strict=True))
+    return Look({"env": "tasks", **note, **means, "episodes": EPISODES, "tasks": by_task}, shown)
+
+
+def _beside_references(task: ControlTask, own: Returns, seed: int) -> ControlEvaluation:
+    return ControlEvaluation(
         mean_return=own.mean,
         std_return=own.std,
         episodes=EPISODES,
@@ -115,9 +145,10 @@ def _closed_loop(trainer: PWMTrainer) -> Look:
         stand_still_return=play(task, stand_still(task), EPISODES, seed, "final").mean,
         returns=tuple(float(value) for value in own.returns),
     )
-    note = {} if isinstance(task, GymnasiumTask) else {"note": PHYSICS_NOTE}
-    shown = Group(_control_table(task.name, found), *(Text(text, style="dim") for text in note.values()))
-    return Look({"env": task.name, **note, **found.to_json()}, shown)
+
+
+def _note(task: ControlTask) -> dict[str, str]:
+    return {} if isinstance(task, GymnasiumTask) else {"note": PHYSICS_NOTE}
 
 
 def _control_table(name: str, found: ControlEvaluation) -> RenderableType:

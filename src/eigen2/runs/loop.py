@@ -22,6 +22,7 @@ from eigen2.runs.lock import RunLock
 from eigen2.runs.metadata import describe_start, read_metadata, this_command, update_metadata
 from eigen2.runs.saving import RESUMABLE_CHANGES, Saving, config_hash
 from eigen2.runs.signals import StepDropped, StopSignals
+from eigen2.runs.sources import begin
 from eigen2.store.checkpoints import Checkpoint, Checkpoints
 from eigen2.store.durable import remove_temporaries
 
@@ -39,6 +40,8 @@ def train(run: RunDirectory, config: Config, console: Console) -> None:
             _note(run, console, **_start_facts(run, built, start))
             try:
                 with screen:
+                    if start is None and (data := begin(built)):
+                        _note(run, console, **data)
                     _run_to_end(run, built, screen, signals, start)
             except Eigen2Error as error:
                 status = "stopped" if isinstance(error, StoppedEarly) else "failed"

@@ -109,8 +109,7 @@ def _summary(run: RunDirectory) -> dict[str, Any]:
     try:
         state = _state(run)
         last = (read_log(run.log("metrics")) or [{}])[-1]
-        alg = run.read_config().alg
-        steps = alg.generations if alg.kind == "erl" else alg.iterations
+        steps = run.read_config().steps
     except (DamagedStateError, ValueError):
         # One damaged run must not hide the others.
         state = "damaged"

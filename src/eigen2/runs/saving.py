@@ -47,6 +47,8 @@ class Saving:
         self._owed_best = False
         # After a resume the best so far is already on disk.
         self._best = self.trainer.best_score
+        # A trainer that goes over to another replay must not be resumed with the one before.
+        self._saved_replay = self._submitted_replay = self.trainer.replay
         self.safe_step: int | None = None
         """Step of the newest checkpoint that this process has committed."""
 
@@ -73,7 +75,13 @@ class Saving:
             self._owed_best = best and not first
             self._failed(error, final or last)
             return
-        with_replay = final or first or step % self.config.replay.every == 0
+        with_replay = (
+            final
+            or first
+            or step % self.config.replay.every == 0
+            or self.trainer.replay is not self._saved_replay
+        )
+        self._submitted_replay = self.trainer.replay if with_replay else self._saved_replay
         state = freeze(self.trainer.state_dict())
         replay = self.trainer.replay.snapshot() if with_replay else None
         weights = self.trainer.best_weights() if best and not first else None
@@ -112,6 +120,7 @@ class Saving:
             return
         if written is not None:
             self._owed_best = False
+            self._saved_replay = self._submitted_replay
             self.safe_step = written.step
             if self._failing:
                 self._failing = False

@@ -5,7 +5,9 @@ from typing import Any
 
 from rich.table import Table
 
-from eigen2.config import load_config, presets
+from eigen2.config import Config, load_config, presets
+from eigen2.envs.config import GymConfig
+from eigen2.envs.control.config import ControlConfig
 from eigen2.errors import ConfigError
 from eigen2.pwm.config import PWMConfig
 from eigen2.pwm.parity import TOLERANCE, parity, variant
@@ -30,7 +32,9 @@ def parity_facts(names: Sequence[str], env: str) -> dict[str, Any]:
 
 def _compare(base: str, partnered: bool, env: str) -> dict[str, Any]:
     config = _config(base, env)
-    task, mlp = control_task(config), config.alg
+    if not isinstance(config.env, ControlConfig | GymConfig):
+        raise ConfigError(f"env={env} is not one control task; use e.g. dflex_ant.")
+    task, mlp = control_task(config.env), config.alg
     flow = _config(base + FLOW, env).alg if partnered else mlp
     assert isinstance(mlp, PWMConfig)
     assert isinstance(flow, PWMConfig)
@@ -38,7 +42,7 @@ def _compare(base: str, partnered: bool, env: str) -> dict[str, Any]:
     return {"flow_preset": base + FLOW if partnered else None, **found.to_json()}
 
 
-def _config(name: str, env: str) -> Any:
+def _config(name: str, env: str) -> Config:
     kind = "trading" if name == "erl" else env
     return load_config([f"alg={name}", f"env={kind}"])
 

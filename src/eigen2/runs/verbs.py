@@ -20,26 +20,39 @@ from eigen2.runs.directory import RunDirectory, create_run, find_run
 from eigen2.runs.judging import Look, evaluate_policy, evaluate_run
 from eigen2.runs.loop import check_resumable, train
 from eigen2.runs.saving import needed_bytes
+from eigen2.runs.sources import begin, with_located_sources
 from eigen2.store.checkpoints import Checkpoint, Checkpoints
 from eigen2.store.disk import ensure_room
 
 
-def start_run(overrides: Sequence[str], console: Console) -> dict[str, Any]:
-    config = with_absolute_data(load_config(overrides))
+def start_run(overrides: Sequence[str], console: Console, log_dir: Path | None = None) -> dict[str, Any]:
+    config = with_located_sources(with_absolute_paths(resolve(overrides, log_dir)))
     prepare(config)
     run = create_run(config)
     _say(console, f"run {run.path}")
     return _train_and_look(run, config, console)
 
 
-def resume_run(name: str | None, overrides: Sequence[str], console: Console) -> dict[str, Any]:
-    root = load_config([o for o in overrides if o.startswith("run.root=")]).run.root
-    run = find_run(name, root)
+def resume_run(
+    name: str | None, overrides: Sequence[str], console: Console, log_dir: Path | None = None
+) -> dict[str, Any]:
+    root = resolve([o for o in overrides if o.startswith("run.root=")], log_dir).run.root
+    run = find_run(name, root.expanduser())
     stored = run.read_config()
-    config = with_absolute_data(load_config(overrides, base=stored))
+    config = with_absolute_paths(resolve(overrides, log_dir, base=stored))
     check_resumable(stored, config)
     _say(console, f"run {run.path}, resumed")
     return _train_and_look(run, config, console)
+
+
+def resolve(overrides: Sequence[str], log_dir: Path | None, base: Config | None = None) -> Config:
+    """The config; `log_dir` is run.root as a plain path, in which no character has a meaning of its own."""
+    config = load_config(overrides, base)
+    if log_dir is None:
+        return config
+    if any(override.startswith("run.root=") for override in overrides):
+        raise ConfigError("--log-dir and run.root= are two spellings of one thing; give one of them.")
+    return config.model_copy(update={"run": config.run.model_copy(update={"root": log_dir})})
 
 
 def prepare(config: Config) -> None:
@@ -47,11 +60,15 @@ def prepare(config: Config) -> None:
     from eigen2.runs.build import build
 
     with build(config.model_copy(update={"cluster": "inline"})) as built:
-        ensure_room(config.run.root.absolute(), needed_bytes(built.trainer))
+        own = needed_bytes(built.trainer)
+        begin(built)
+        ensure_room(config.run.root, max(own, needed_bytes(built.trainer)))
 
 
-def with_absolute_data(config: Config) -> Config:
-    """A file of prices by its absolute path, so that the run can go on from any working directory."""
+def with_absolute_paths(config: Config) -> Config:
+    """Runs and files of prices by absolute paths, so that the run can go on from any working directory."""
+    run = config.run.model_copy(update={"root": Path(os.path.abspath(config.run.root.expanduser()))})
+    config = config.model_copy(update={"run": run})
     env = config.env
     if not isinstance(env, TradingConfig) or canonical_name(env.data) is not None:
         return config
@@ -69,9 +86,9 @@ def _train_and_look(run: RunDirectory, config: Config, console: Console) -> dict
     return {"run": str(run.path), "evaluation": look.facts}
 
 
-def config_facts(overrides: Sequence[str]) -> dict[str, Any]:
+def config_facts(overrides: Sequence[str], log_dir: Path | None = None) -> dict[str, Any]:
     """The resolved config, and what differs from its presets."""
-    config = load_config(overrides)
+    config = resolve(overrides, log_dir)
     changed = differences(preset_config(config.presets), config)
     return {
         "config": config.model_dump(mode="json"),

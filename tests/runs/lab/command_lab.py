@@ -25,12 +25,16 @@ WEIGHTS = (
     *ORDERS, "env.actions=weights", "alg.direct_steps=2", "alg.direct_days=8", "alg.direct_runs=2",
 )  # fmt: skip
 PENDULUM = ("env=gym", "env.id=Pendulum-v1", "env.max_episode_steps=20", *ALGORITHM)
-WORLD_MODEL = (
-    "alg=pwm_tiny_flow", "env=pendulum", "alg.iterations=3", "alg.environments=4", "alg.steps=4",
-    "alg.random_steps=12", "alg.horizon=4", "alg.evaluate_every=1", "alg.evaluate_episodes=2",
-    "alg.model.updates=2", "alg.model.bootstrap_updates=2", "alg.model.batch=8", "alg.model.latent=16",
-    "alg.model.encoder_units=[16]", "alg.model.units=[16]", "alg.actor.units=[16]", "alg.actor.batch=8",
-    "alg.actor.updates=1", "alg.critic.units=[16]", "replay.capacity=2000", "checkpoint.every=1",
+SMALL_PWM = (
+    "env=pendulum", "alg.iterations=3", "alg.environments=4", "alg.steps=4", "alg.random_steps=12",
+    "alg.horizon=4", "alg.evaluate_every=1", "alg.evaluate_episodes=2", "alg.model.updates=2",
+    "alg.model.bootstrap_updates=2", "alg.model.batch=8", "alg.model.latent=16", "alg.model.encoder_units=[16]",
+    "alg.model.units=[16]", "alg.actor.units=[16]", "alg.actor.batch=8", "alg.actor.updates=1",
+    "alg.critic.units=[16]", "replay.capacity=2000", "checkpoint.every=1",
+)  # fmt: skip
+WORLD_MODEL = ("alg=pwm_tiny", *SMALL_PWM)
+FLOW_WORLD_MODEL = (
+    "alg=pwm_tiny_flow", "alg.model.flow.integrator=heun", "alg.model.flow.substeps=4", *SMALL_PWM,
 )  # fmt: skip
 
 

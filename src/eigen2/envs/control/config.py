@@ -1,9 +1,11 @@
 """What a control environment can be told."""
 
-from typing import Literal
+from pathlib import Path
+from typing import Annotated, Literal
 
 from pydantic import Field
 
+from eigen2.envs.config import GymConfig
 from eigen2.section import Section
 
 TaskName = Literal[
@@ -17,3 +19,18 @@ class ControlConfig(Section):
     """Robot and reward. MuJoCo physics: scores are not comparable with dflex's."""
     threads: int = Field(1, ge=1)
     """Simulator threads; results are the same for any number."""
+
+
+class TasksConfig(Section):
+    """Several tasks, each known by stored experience: for world models that are learned from data alone."""
+
+    kind: Literal["tasks"] = "tasks"
+    replays: tuple[Path, ...] = ()
+    """Runs, or RUN/checkpoints/*.json, whose replays are the data; several of one task are united."""
+    tasks: tuple[Annotated[ControlConfig | GymConfig, Field(discriminator="kind")], ...] = ()
+    """The task of each replay; read from the runs' own configs when a run starts."""
+
+    @property
+    def distinct(self) -> tuple[ControlConfig | GymConfig, ...]:
+        """Every task once, in the order in which its first replay was given."""
+        return tuple(dict.fromkeys(self.tasks))

@@ -1,0 +1,274 @@
+"""PWM for many tasks from stored experience: one world model of all of them, then a policy for each inside it.
+
+The first `iterations` steps fit the world model to the union of the data. Then the model stays as it is, and each task
+in turn gets `multitask.policy_iterations` steps of policy learning in imagination that starts from its own data. No
+environment is stepped except to evaluate: every task in its own, closed loop, real rewards.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from eigen2 import seeds
+from eigen2.envs.control.environments import Task
+from eigen2.envs.control.reference_policies import Policy, Returns, play
+from eigen2.errors import DataError
+from eigen2.pwm.agent import Behaviour
+from eigen2.pwm.config import PWMConfig
+from eigen2.pwm.normaliser import Normaliser
+from eigen2.pwm.optimiser import Optimiser
+from eigen2.pwm.policy_learning import Metrics, PolicyLearner
+from eigen2.pwm.sequences import SequenceBatch, sequences_from
+from eigen2.pwm.task_model import TaskView, TaskWorldModel
+from eigen2.pwm.union import transitions_by_task, union_schema, unite
+from eigen2.replay.buffer import Replay
+
+
+class TaskPolicy:
+    """What one task has of its own: statistics of its data, behaviour, learner, and its best evaluation."""
+
+    def __init__(self, task: Task, number: int, config: PWMConfig, seed: int, model: TaskWorldModel) -> None:
+        self.task = task
+        self.observations, self.rewards = Normaliser(model.observations), Normaliser(1)
+        own_seed = seeds.integer(seed, "task", number)
+        self.behaviour = Behaviour(config, task.action_size, own_seed, model.embedding.device)
+        self.learner = PolicyLearner(config, self.behaviour)
+        self.view = TaskView(model, number)
+        self.best_score = float("-inf")
+        self.best_iteration = 0
+        self.best_actor: dict[str, Tensor] = {}
+
+    def latent(self, observation: Tensor) -> Tensor:
+        """Raw observations of the task [..., o], padded or not -> [..., L]"""
+        mean, inverse = self.observations.tensors(self.behaviour.device)
+        size = observation.shape[-1]
+        normalised = (observation.to(self.behaviour.device) - mean[:size]) * inverse[:size]
+        return self.view.encode(normalised.clamp(-10.0, 10.0))
+
+    def greedy(self) -> Policy:
+        """The averaged actor without noise, acting on every real observation."""
+
+        @torch.no_grad()
+        def act(observation: NDArray[np.float32]) -> NDArray[np.float32]:
+            action = self.behaviour.average_actor(self.latent(torch.from_numpy(observation)), None)
+            result: NDArray[np.float32] = action.cpu().numpy()
+            return result
+
+        return act
+
+    def judge(self, result: Returns, iteration: int) -> None:
+        if result.mean > self.best_score:
+            self.best_score, self.best_iteration = result.mean, iteration
+            self.best_actor = self.behaviour.state_dict()["average_actor"]
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "observations": self.observations.state_dict(),
+            "rewards": self.rewards.state_dict(),
+            "behaviour": self.behaviour.state_dict(),
+            "learner": self.learner.state_dict(),
+            "best_score": self.best_score,
+            "best_iteration": self.best_iteration,
+            "best_actor": dict(self.best_actor),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.observations.load_state_dict(state["observations"])
+        self.rewards.load_state_dict(state["rewards"])
+        self.behaviour.load_state_dict(state["behaviour"])
+        self.learner.load_state_dict(state["learner"])
+        self.best_score = float(state["best_score"])
+        self.best_iteration = int(state["best_iteration"])
+        self.best_actor = dict(state["best_actor"])
+
+
+class MultiTaskTrainer:
+    """`begin(data)` once, then `step()` until `done`; the data is the trainer's replay and is saved with it."""
+
+    def __init__(
+        self,
+        config: PWMConfig,
+        tasks: Sequence[Task],
+        seed: int,
+        device: str = "cpu",
+        threads: int = 1,
+        compress: bool = True,
+    ) -> None:
+        self.config, self.tasks, self.seed, self.threads = config, tuple(tasks), seed, threads
+        self.device = torch.device(device)
+        observations = max(task.observation_size for task in tasks)
+        actions = max(task.action_size for task in tasks)
+        stream = seeds.torch_generator(seed, "model")
+        self.model = TaskWorldModel(
+            config.model, observations, actions, len(tasks), config.multitask.embedding, stream
+        ).to(self.device)
+        self.optimiser = Optimiser("model", self.model, config.model.learning_rate, config.model.clip)
+        self.policies = [TaskPolicy(task, k, config, seed, self.model) for k, task in enumerate(tasks)]
+        self._compress = compress
+        self.use_replay(Replay(union_schema(tasks), 1, 0, compress=compress))
+        self.iteration = 0
+
+    @property
+    def steps(self) -> int:
+        return self.config.iterations + len(self.tasks) * self.config.multitask.policy_iterations
+
+    @property
+    def done(self) -> bool:
+        return self.iteration >= self.steps
+
+    @property
+    def best_score(self) -> float:
+        """Mean of the tasks' best evaluations; all tasks are evaluated for the first time when the model is done."""
+        return float(np.mean([policy.best_score for policy in self.policies]))
+
+    def begin(self, sources: Sequence[tuple[int, Replay]]) -> None:
+        """The data: (number of the task, its replay), at least one for each task."""
+        self.use_replay(unite(self.tasks, sources, seeds.integer(self.seed, "replay"), self._compress))
+        for number, (policy, starts) in enumerate(zip(self.policies, self._starts, strict=True)):
+            if len(starts) == 0:
+                raise DataError(
+                    f"the data of {self.tasks[number].name} has no episode with {self.config.horizon} consecutive "
+                    "transitions; give more of it or use a shorter alg.horizon"
+                )
+            for part in np.array_split(self._all[number], max(1, len(self._all[number]) // 10_000)):
+                batch = self.replay.transitions(part)
+                policy.observations.update(batch.observation["obs"].numpy())
+                policy.rewards.update(batch.step["reward"].numpy()[:, None])
+
+    def use_replay(self, replay: Replay) -> None:
+        self.replay = replay
+        links, count = replay.links, len(self.tasks)
+        self._all = transitions_by_task(replay, count, np.arange(links.first, links.total))
+        whole = self.config.model.sequences == "whole"
+        self._starts = (
+            transitions_by_task(replay, count, links.can_follow(self.config.horizon - 1))
+            if whole
+            else self._all
+        )
+
+    def step(self) -> Metrics:
+        """Metrics of the model, or of one task's policy under its name; `return_<task>` when it was evaluated."""
+        if self.iteration < self.config.iterations:
+            metrics = self._train_model()
+            self.iteration += 1
+            if self.iteration == self.config.iterations:
+                metrics |= {
+                    key: value for policy in self.policies for key, value in self._evaluate(policy).items()
+                }
+        else:
+            metrics = self._train_policy()
+        if self.best_score > float("-inf"):
+            metrics["champion"] = self.best_score
+        return metrics
+
+    def evaluate(self, number: int, episodes: int, purpose: str = "evaluate") -> Returns:
+        """A task's policy in that task's own environment."""
+        policy = self.policies[number]
+        return play(policy.task, policy.greedy(), episodes, self.seed, purpose, self.threads)
+
+    def best_weights(self) -> dict[str, Tensor]:
+        """The world model, and for each task the actor of its best evaluation and its statistics."""
+        named: dict[str, Any] = {f"model.{name}": value for name, value in self.model.state_dict().items()}
+        for policy in self.policies:
+            actor = policy.best_actor or policy.behaviour.state_dict()["average_actor"]
+            prefix = f"tasks.{policy.task.name}"
+            named |= {f"{prefix}.actor.{name}": value for name, value in actor.items()}
+            statistics = policy.observations.state_dict()
+            named |= {
+                f"{prefix}.observations.{name}": np.asarray(value) for name, value in statistics.items()
+            }
+        return {name: torch.as_tensor(value).detach().cpu().clone() for name, value in named.items()}
+
+    def take_records(self) -> dict[str, list[dict[str, Any]]]:
+        return {}
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "iteration": self.iteration,
+            "model": {name: value.detach().clone() for name, value in self.model.state_dict().items()},
+            "optimiser": self.optimiser.state_dict(),
+            "policies": [policy.state_dict() for policy in self.policies],
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.iteration = int(state["iteration"])
+        self.model.load_state_dict(state["model"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        for policy, saved in zip(self.policies, state["policies"], strict=True):
+            policy.load_state_dict(saved)
+
+    def _train_model(self) -> Metrics:
+        """`model.updates` gradient steps on batches in which all tasks have the same share."""
+        config = self.config
+        draws = seeds.generator(self.seed, "task sequences", self.iteration)
+        times = seeds.torch_generator(self.seed, "task flow time", self.iteration)
+        share = _falling(self.iteration, config.iterations, config.final_rate)
+        for _ in range(config.model.updates):
+            batch, task = self._draw(config.model.batch, draws)
+            loss = self.model.loss(self.model.conditioned(batch, task), config.gamma, times)
+            norm = self.optimiser.step(loss.total, share)
+        return {
+            "model_loss": loss.total.item(),
+            "latent_loss": loss.latent.item(),
+            "reward_loss": loss.reward.item(),
+            "termination_loss": loss.termination.item(),
+            "reconstruction_loss": loss.reconstruction.item(),
+            "model_gradient": norm,
+        }
+
+    def _draw(self, n: int, stream: np.random.Generator) -> tuple[SequenceBatch, Tensor]:
+        """About n sequences, normalised task by task, and the tasks they are of."""
+        each = -(-n // len(self.tasks))
+        starts = [numbers[stream.integers(0, len(numbers), each)] for numbers in self._starts]
+        batch = sequences_from(self.replay, np.concatenate(starts), self.config.horizon)
+        task = torch.arange(len(self.tasks)).repeat_interleave(each)
+        statistics = [policy.observations.tensors(self.device) for policy in self.policies]
+        mean, inverse = (torch.stack(values)[task] for values in zip(*statistics, strict=True))
+        scale = torch.tensor([1.0 / float(policy.rewards.deviation[0]) for policy in self.policies])[task]
+        observation = ((batch.observation.to(self.device) - mean) * inverse).clamp(-10.0, 10.0)
+        return SequenceBatch(
+            observation,
+            batch.action.to(self.device),
+            batch.reward.to(self.device) * scale.to(self.device),
+            batch.terminated.to(self.device),
+            batch.valid.to(self.device),
+        ), task.to(self.device)
+
+    def _train_policy(self) -> Metrics:
+        """One iteration of the task whose turn it is: `actor.updates` imagined rollouts from its own data."""
+        config, length = self.config, self.config.multitask.policy_iterations
+        number, done = divmod(self.iteration - config.iterations, length)
+        policy = self.policies[number]
+        draws = seeds.generator(self.seed, "task starts", self.iteration)
+        noise_stream = seeds.torch_generator(self.seed, "task imagine", self.iteration)
+        order = seeds.torch_generator(self.seed, "task minibatches", self.iteration)
+        share = _falling(done, length, config.final_rate)
+        shape = (config.horizon, config.actor.batch, policy.task.action_size)
+        metrics: Metrics = {}
+        for _ in range(config.actor.updates):
+            numbers = self._all[number][draws.integers(0, len(self._all[number]), config.actor.batch)]
+            observation = self.replay.transitions(numbers).observation["obs"][
+                :, : policy.task.observation_size
+            ]
+            with torch.no_grad():
+                start = policy.latent(observation)
+            noise = torch.randn(shape, generator=noise_stream).to(self.device)
+            metrics = policy.learner.improve(policy.view, start, noise, order, share)
+        self.iteration += 1
+        if done + 1 == length or (done + 1) % config.evaluate_every == 0:
+            metrics |= self._evaluate(policy)
+        return {"task": float(number), **metrics}
+
+    def _evaluate(self, policy: TaskPolicy) -> Metrics:
+        result = self.evaluate(self.policies.index(policy), self.config.evaluate_episodes)
+        policy.judge(result, self.iteration)
+        return {f"return_{policy.task.name}": result.mean}
+
+
+def _falling(done: int, steps: int, final: float) -> float:
+    """Share of the learning rates: linear from 1 to `final`."""
+    return 1.0 - (1.0 - final) * done / max(1, steps - 1)
