@@ -26,19 +26,30 @@ LEARNERS = ("pwm_mlp", "pwm_flow", "sac", "td3")
 TASKS = {"dflex_hopper": (360.0, 3), "dflex_ant": (600.0, 2)}
 STANDING = {"dflex_hopper": 1300.0, "dflex_ant": 1366.0}
 """What a robot that balances without moving earns; doing nothing at all may fall over and earn less."""
+KEPT = 0.85
+"""Share of its best evaluation that a run must still have at its end."""
 
 
 def contest(job: tuple[str, str, int, float]) -> dict[str, Any]:
+    """One run as a process of its own; every evaluation it reports is passed on as it comes."""
     learner, task, seed, budget = job
     script = Path(__file__).with_name("pwm_contestants.py")
     command = [sys.executable, str(script), "--learner", learner, "--task", task, "--seed", str(seed)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [*command, "--budget", str(budget)], env=environment, check=True, stdout=subprocess.PIPE, text=True
-    )
-    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    print(f"  {task} {learner} seed {seed}: final {result['curve'][-1][1]:.0f}", file=sys.stderr, flush=True)
-    return result
+    with subprocess.Popen(
+        [*command, "--budget", str(budget)],
+        env={**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        for line in process.stderr:
+            print(f"{task} {learner} seed {seed}: {line}", end="", file=sys.stderr, flush=True)
+        output = process.stdout.read()
+    if process.returncode:
+        raise RuntimeError(f"{task} {learner} seed {seed} ended with exit code {process.returncode}")
+    return dict(json.loads(output.splitlines()[-1]))
 
 
 def summary(runs: list[dict[str, Any]]) -> dict[str, float]:
@@ -52,6 +63,19 @@ def summary(runs: list[dict[str, Any]]) -> dict[str, float]:
         "kept": float((final / best).min()),
         "cpu_seconds": float(np.mean([run["cpu_seconds"] for run in runs])),
     }
+
+
+def bars(rows: dict[str, dict[str, float]], standing: float) -> dict[str, bool]:
+    """For each PWM: at least the better peer, above standing, and within 15 % of its own best at the end."""
+    peers = [row["final"] for learner, row in rows.items() if not learner.startswith("pwm")]
+    met = {}
+    for learner in (name for name in rows if name.startswith("pwm")):
+        row = rows[learner]
+        if peers:
+            met[f"{learner}_beats_peers"] = row["final"] >= max(peers)
+        met[f"{learner}_above_standing"] = row["final"] > standing
+        met[f"{learner}_kept_its_best"] = row["kept"] >= KEPT
+    return met
 
 
 def draw(runs: list[dict[str, Any]], path: Path) -> None:
@@ -111,13 +135,19 @@ def main() -> None:
         )
         print(f"{'learner':10s} {'final':>8s} {'lowest':>8s} {'best':>8s} {'kept':>6s} {'CPU s':>7s}")
         facts |= {f"{name}_stand_still": round(still, 1), f"{name}_random": round(random, 1)}
-        for learner in arguments.learners:
-            row = summary([run for run in runs if run["task"] == name and run["learner"] == learner])
+        rows = {
+            learner: summary([run for run in runs if run["task"] == name and run["learner"] == learner])
+            for learner in arguments.learners
+        }
+        for learner, row in rows.items():
             print(
                 f"{learner:10s} {row['final']:8.0f} {row['lowest']:8.0f} {row['best']:8.0f} {row['kept']:6.2f} "
                 f"{row['cpu_seconds']:7.0f}"
             )
             facts |= {f"{name}_{learner}_{key}": round(value, 3) for key, value in row.items()}
+        for bar, met in bars(rows, STANDING[name]).items():
+            print(f"  {'met   ' if met else 'MISSED'} {bar.replace('_', ' ')}")
+            facts[f"{name}_{bar}"] = met
     print(json.dumps(facts))
 
 

@@ -9,6 +9,7 @@ clock is this process's CPU time on one thread without the evaluations, which ar
 
 import argparse
 import json
+import sys
 import time
 from importlib import resources
 from typing import Any
@@ -51,8 +52,10 @@ class Clock:
 
     def evaluate(self, policy: Policy) -> None:
         at, before = self.seconds, time.process_time()
-        self.curve.append((at, play(self.task, policy, EPISODES, self.seed, "benchmark").mean))
+        score = play(self.task, policy, EPISODES, self.seed, "benchmark").mean
+        self.curve.append((at, score))
         self._measured += time.process_time() - before
+        print(f"{at:.0f} of {self.budget:.0f} CPU s: {score:.0f}", file=sys.stderr, flush=True)
 
 
 class SimulatorForSB3(VecEnv):
