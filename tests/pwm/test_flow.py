@@ -76,7 +76,7 @@ def test_the_linear_head_can_learn_a_velocity_with_negative_parts(stream):
     action = torch.randn(32, 1, generator=stream)
     optimiser = torch.optim.Adam(dynamics.parameters(), lr=3e-3)
     for _ in range(400):
-        loss = dynamics.error(start, action, start, end, stream).mean()
+        loss = dynamics.error(start, action, dynamics(start, action), end, stream).mean()
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()

@@ -1,10 +1,13 @@
 import numpy as np
+import torch
 
 from eigen2 import seeds
 from eigen2.envs.control.catalogue import make_task
 from eigen2.envs.control.simulation import ControlBatch
 from eigen2.pwm.collector import Collector, schema_of
+from eigen2.pwm.config import ModelConfig
 from eigen2.pwm.sequences import cut_sequences, whole_sequences
+from eigen2.pwm.world_model import WorldModel
 from eigen2.replay.buffer import Replay
 
 
@@ -60,3 +63,15 @@ def test_whole_sequences_are_valid_throughout_and_end_an_episode_only_at_their_l
     assert (batch.valid == 1).all()
     assert (batch.terminated[:-1] == 0).all()
     assert batch.terminated[-1].sum() > 0
+
+
+def test_a_model_of_whole_sequences_expects_falls_about_as_often_as_they_happen():
+    replay = experience(400)
+    share = replay.transitions(np.arange(len(replay))).step["terminated"].float().mean()
+    model = WorldModel(
+        ModelConfig(latent=16, units=(16,), encoder_units=(16,)), 11, 3, torch.Generator().manual_seed(0)
+    )
+    torch.nn.init.constant_(model.termination_head.bias, float(torch.logit(share)))
+    loss = model.loss(whole_sequences(replay, 20_000, 8), 1.0, torch.Generator().manual_seed(0))
+    (slope,) = torch.autograd.grad(loss.termination, model.termination_head.bias)
+    assert abs(slope.item()) < 0.35 * share.item()

@@ -49,7 +49,7 @@ class ModelConfig(Section):
     sequences: Literal["whole", "cut"] = "whole"
     """whole: horizons that fit into an episode; cut: from any step, cut at the episode's end."""
     latent_weight: float = Field(20.0, ge=0)
-    """Weight of the latent prediction error (mlp) or of the velocity error (flow)."""
+    """Weight of the latent prediction error; flow adds the velocity error to it."""
     reward_weight: float = Field(1.0, ge=0)
     termination_weight: float = Field(1.0, ge=0)
     reconstruction_weight: float = Field(1.0, ge=0)

@@ -57,11 +57,16 @@ class FlowDynamics(nn.Module):
     def error(
         self, latent: Tensor, action: Tensor, reached: Tensor, target: Tensor, stream: torch.Generator
     ) -> Tensor:
-        """Squared error of the velocity per element [..., L] somewhere on the path latent -> target."""
+        """Squared error per element [..., L] of the velocity somewhere on the path latent -> target, plus that of the
+        point reached by integration.
+
+        The velocity's error alone trains single steps; the second term trains the chain of steps, and the encoder
+        towards latents that can be predicted, as it does for `mlp`.
+        """
         # The path is data: without the stop-gradient the encoder could shorten it instead of the field learning it.
         tau = draw_times(latent, self.flow.time, stream)
         point, velocity = path_point(latent.detach(), target, tau)
-        return (self.velocity(point, action, tau) - velocity).square()
+        return (self.velocity(point, action, tau) - velocity).square() + (reached - target).square()
 
 
 def make_dynamics(config: ModelConfig, actions: int, stream: Stream) -> MLPDynamics | FlowDynamics:

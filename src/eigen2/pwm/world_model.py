@@ -92,7 +92,12 @@ class WorldModel(nn.Module):
         ends = self.termination_head(arrived).squeeze(-1)
         latent_loss = mean(self.dynamics.error(before, action, after, target, stream))
         reward_loss = mean(self.code.loss(outputs, batch.reward))
-        termination = mean(F.binary_cross_entropy_with_logits(ends, batch.terminated, reduction="none"))
+        # Whole sequences show the end of an episode only as their last step, one H-th as often as it happens: without
+        # the weight falls are underrated, and the policy learns to stand much later.
+        rarity = torch.tensor(float(horizon if config.sequences == "whole" else 1), device=action.device)
+        termination = mean(
+            F.binary_cross_entropy_with_logits(ends, batch.terminated, reduction="none", pos_weight=rarity)
+        )
         first = (self.decoder(centred(latent[0])) - observation[0]).square().mean() / horizon
         reconstruction = first + mean((self.decoder(arrived) - observation[1:]).square())
         total = (
