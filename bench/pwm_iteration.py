@@ -1,6 +1,6 @@
 """Core-seconds of one PWM iteration on Ant, by phase, single-threaded.
 
-    ./run bench pwm_iteration [--preset pwm_5M] [--iterations 3]
+    ./run bench pwm_iteration [--preset pwm_5M pwm_small pwm_tiny_flow] [--iterations 3]
 
 The original's shape: 128 environments, horizon 16, batch 256, 8 model + 1 actor + 32 critic updates. The first,
 warm-up iteration is not counted; model bootstrapping is switched off.
@@ -36,33 +36,36 @@ def core_seconds(work: Callable[[], object]) -> float:
     return time.process_time() - before
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--preset", default="pwm_5M")
-    parser.add_argument("--iterations", type=int, default=3)
-    arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    trainer = make_trainer(arguments.preset)
+def measure(preset: str, iterations: int) -> dict[str, float]:
+    """Core-seconds of every phase and of their total."""
+    trainer = make_trainer(preset)
     trainer.step()
     phases: dict[str, list[float]] = {"collect": [], "model": [], "policy": []}
-    for _ in range(arguments.iterations):
+    for _ in range(iterations):
         phases["collect"].append(core_seconds(trainer.collect))
         phases["model"].append(core_seconds(trainer.train_model))
         phases["policy"].append(core_seconds(trainer.train_policy))
         trainer.iteration += 1
     # The least of several repeats: on a shared machine everything else only adds to it.
     least = {name: min(values) for name, values in phases.items()}
-    total = sum(least.values())
-    print(f"{arguments.preset} on dflex_ant, core-seconds per iteration")
-    for name, seconds in least.items():
-        print(f"  {name:8s} {seconds:7.3f}")
-    print(f"  {'total':8s} {total:7.3f}   target {TARGET}, a plain implementation {PLAIN}")
-    facts = {f"{name}_core_seconds": round(seconds, 4) for name, seconds in least.items()}
-    print(
-        json.dumps(
-            {"preset": arguments.preset, **facts, "total_core_seconds": round(total, 4), "target": TARGET}
-        )
-    )
+    return least | {"total": sum(least.values())}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--preset", nargs="+", default=["pwm_5M"])
+    parser.add_argument("--iterations", type=int, default=3)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    facts: dict[str, float] = {}
+    print("core-seconds per iteration on dflex_ant")
+    for preset in arguments.preset:
+        seconds = measure(preset, arguments.iterations)
+        row = "  ".join(f"{name} {value:.3f}" for name, value in seconds.items())
+        print(f"  {preset:16s} {row}")
+        facts |= {f"{preset}_{name}_core_seconds": round(value, 4) for name, value in seconds.items()}
+    print(f"  pwm_5M: target {TARGET}, a plain implementation {PLAIN}")
+    print(json.dumps(facts | {"target": TARGET}))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from eigen2.nets.dense import Stream, mlp
 from eigen2.nets.simnorm import logits_of, project, simnorm
@@ -26,7 +27,7 @@ class MLPDynamics(nn.Module):
         self, latent: Tensor, action: Tensor, reached: Tensor, target: Tensor, stream: torch.Generator
     ) -> Tensor:
         """Squared error per element [..., L] of the step latent -> target, given what it reached."""
-        return (reached - target).square()
+        return F.mse_loss(reached, target, reduction="none")
 
 
 class FlowDynamics(nn.Module):
@@ -66,7 +67,8 @@ class FlowDynamics(nn.Module):
         # The path is data: without the stop-gradient the encoder could shorten it instead of the field learning it.
         tau = draw_times(latent, self.flow.time, stream)
         point, velocity = path_point(latent.detach(), target, tau)
-        return (self.velocity(point, action, tau) - velocity).square() + (reached - target).square()
+        learned = F.mse_loss(self.velocity(point, action, tau), velocity, reduction="none")
+        return learned + F.mse_loss(reached, target, reduction="none")
 
 
 def make_dynamics(config: ModelConfig, actions: int, stream: Stream) -> MLPDynamics | FlowDynamics:

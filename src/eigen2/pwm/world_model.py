@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from eigen2.nets.dense import Stream, linear, mlp
-from eigen2.nets.simnorm import centred, simnorm
+from eigen2.nets.simnorm import GROUP, centred, simnorm
 from eigen2.nets.two_hot import RewardCode, ScalarCode, TwoHotCode
 from eigen2.pwm.config import ModelConfig
 from eigen2.pwm.dynamics import make_dynamics
@@ -66,6 +66,17 @@ class WorldModel(nn.Module):
         logit: Tensor = self.termination_head(centred(latent)).squeeze(-1)
         return torch.sigmoid(-logit)
 
+    def _read(self, latent: Tensor) -> tuple[Tensor, Tensor]:
+        """Termination logit [...] and reconstructed observation [..., O] of latents [..., L], in one product.
+
+        The centring of the latents is moved into the weights, W (G z - 1) + b = (G W) z + (b - W 1), which are much
+        smaller than the latents.
+        """
+        weight = torch.cat([self.termination_head.weight, self.decoder.weight])
+        bias = torch.cat([self.termination_head.bias, self.decoder.bias])
+        outputs = F.linear(latent, GROUP * weight, bias - weight.sum(1))
+        return outputs[..., 0], outputs[..., 1:]
+
     def loss(self, batch: SequenceBatch, gamma: float, stream: torch.Generator) -> ModelLoss:
         """Rolls the dynamics from the first observation and compares with what happened.
 
@@ -88,8 +99,7 @@ class WorldModel(nn.Module):
             return weight @ error.reshape(horizon * count, -1).sum(-1) * (horizon * count / error.numel())
 
         outputs = self.reward_head(torch.cat([before, action], -1))
-        arrived = centred(after)
-        ends = self.termination_head(arrived).squeeze(-1)
+        ends, decoded = self._read(after)
         latent_loss = mean(self.dynamics.error(before, action, after, target, stream))
         reward_loss = mean(self.code.loss(outputs, batch.reward))
         # Whole sequences show the end of an episode only as their last step, one H-th as often as it happens: without
@@ -98,8 +108,10 @@ class WorldModel(nn.Module):
         termination = mean(
             F.binary_cross_entropy_with_logits(ends, batch.terminated, reduction="none", pos_weight=rarity)
         )
-        first = (self.decoder(centred(latent[0])) - observation[0]).square().mean() / horizon
-        reconstruction = first + mean((self.decoder(arrived) - observation[1:]).square())
+        _, first = self._read(latent[0])
+        reconstruction = F.mse_loss(first, observation[0]) / horizon + mean(
+            F.mse_loss(decoded, observation[1:], reduction="none")
+        )
         total = (
             config.latent_weight * latent_loss
             + config.reward_weight * reward_loss
