@@ -109,7 +109,7 @@ def test_being_clearly_better_is_more_than_one_standard_error_of_the_pairs():
 def test_a_thawed_champion_is_the_same():
     champion, thawed = Champion(), Champion()
     thawed.load_state_dict(champion.state_dict())
-    assert thawed.actor is None
+    assert not thawed.crowned
     assert thawed.score == -np.inf
     champion.succeed(actors(1.0), np.array([0.30, 0.20]), 3, 5)
     champion.succeed(actors(2.0), np.array([0.29, 0.20]), 4, 6)

@@ -78,7 +78,7 @@ class Champion:
     """
 
     def __init__(self) -> None:
-        self.actor: Params | None = None
+        self._actor: Params | None = None
         self.returns: FloatArray = np.empty(0)
         """[window] of the champion."""
         self.generation = 0
@@ -87,8 +87,18 @@ class Champion:
         """[window] of the best middle so far; empty before the first."""
 
     @property
+    def crowned(self) -> bool:
+        """False before the first validation."""
+        return self._actor is not None
+
+    @property
+    def actor(self) -> Params:
+        assert self._actor is not None
+        return take(self._actor, slice(None))
+
+    @property
     def score(self) -> float:
-        return float(self.returns.mean()) if self.actor is not None else float("-inf")
+        return float(self.returns.mean()) if self.crowned else float("-inf")
 
     def challenge(self, actor: Params, returns: FloatArray, generation: int, agent: int) -> None:
         """An agent that must be strictly better."""
@@ -103,12 +113,12 @@ class Champion:
             self._crown(actor, returns, generation, agent)
 
     def _crown(self, actor: Params, returns: FloatArray, generation: int, agent: int) -> None:
-        self.actor, self.returns = take(actor, slice(None)), returns.copy()
+        self._actor, self.returns = take(actor, slice(None)), returns.copy()
         self.generation, self.agent = generation, agent
 
     def state_dict(self) -> dict[str, Any]:
         return {
-            "actor": dict(self.actor or {}),
+            "actor": dict(self._actor or {}),
             "returns": self.returns.copy(),
             "generation": self.generation,
             "agent": self.agent,
@@ -116,7 +126,7 @@ class Champion:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.actor = dict(state["actor"]) or None
+        self._actor = dict(state["actor"]) or None
         self.returns, self._record = np.array(state["returns"]), np.array(state["record"])
         self.generation, self.agent = int(state["generation"]), int(state["agent"])
 

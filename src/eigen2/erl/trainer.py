@@ -78,7 +78,6 @@ class ERLTrainer:
         return self.champion.score
 
     def best_weights(self) -> dict[str, Tensor]:
-        assert self.champion.actor is not None
         return {name: value[0].contiguous() for name, value in self.champion.actor.items()}
 
     def use_replay(self, replay: Replay) -> None:

@@ -62,7 +62,7 @@ def evaluate_champion(run: RunDirectory, built: Built, split: str) -> Look:
         look = _closed_loop(trainer)
     elif isinstance(trainer, MultiTaskTrainer):
         look = _every_task(trainer)
-    elif trainer.champion.actor is None:
+    elif not trainer.champion.crowned:
         raise ConfigError(f"{run.path} has no champion before its first generation ends.")
     elif isinstance(task, GymTask):
         look = _control(built.config, task, trainer)
@@ -88,7 +88,6 @@ def _market(run: RunDirectory, built: Built, trainer: ERLTrainer, split: str) ->
     assert isinstance(task, MarketTask)
     assert isinstance(env, TradingConfig)
     champion = trainer.champion.actor
-    assert champion is not None
     name = fingerprint(dict(champion))
     looks = holdout_looks(read_log(run.log("evaluations")), name) if split == "holdout" else None
     policy = market_policy(task, champion, (market.validation, market.holdout))
@@ -100,7 +99,6 @@ def _market(run: RunDirectory, built: Built, trainer: ERLTrainer, split: str) ->
 
 def _control(config: Config, task: GymTask, trainer: ERLTrainer) -> Look:
     assert isinstance(config.env, GymConfig)
-    assert trainer.champion.actor is not None
     batch = GymBatch(config.env, min(EPISODES, 10))
     found = evaluate_control(
         gym_policy(task, trainer.champion.actor), batch, seed=config.seed, episodes=EPISODES
