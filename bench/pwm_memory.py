@@ -61,8 +61,8 @@ def measure(variant: str, iterations: int, warm_up: int) -> dict[str, float]:
         "rss_mb_after_warm_up": rss[0] / 1e6,
         "rss_mb_at_end": rss[-1] / 1e6,
         "bytes_per_iteration": slope,
-        "tensors_first": watcher.tensors[0],
-        "tensors_last": watcher.tensors[-1],
+        "tensors_after_warm_up": watcher.tensors[warm_up // EVERY],
+        "tensors_at_end": watcher.tensors[-1],
     }
 
 
@@ -74,7 +74,7 @@ def main() -> None:
     print(f"{'dynamics':12} {'MB warm':>9} {'MB end':>9} {'B/iteration':>12} {'tensors':>16}")
     for variant in VARIANTS:
         found = measure(variant, arguments.iterations, arguments.iterations // 5)
-        tensors = f"{found['tensors_first']:.0f} -> {found['tensors_last']:.0f}"
+        tensors = f"{found['tensors_after_warm_up']:.0f} -> {found['tensors_at_end']:.0f}"
         print(
             f"{variant:12} {found['rss_mb_after_warm_up']:9.1f} {found['rss_mb_at_end']:9.1f} "
             f"{found['bytes_per_iteration']:12.0f} {tensors:>16}"

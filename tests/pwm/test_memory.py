@@ -12,4 +12,4 @@ def test_memory_stays_flat_over_five_thousand_iterations(variant):
     found = measure(variant, 5000, warm_up=1000)
     assert found["rss_mb_at_end"] - found["rss_mb_after_warm_up"] < 16
     assert found["bytes_per_iteration"] < 2000
-    assert found["tensors_last"] == found["tensors_first"]
+    assert found["tensors_at_end"] == found["tensors_after_warm_up"]
