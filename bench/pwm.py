@@ -94,7 +94,7 @@ def draw(runs: list[dict[str, Any]], path: Path) -> None:
                 continue
             seconds = np.linspace(max(c[0, 0] for c in curves), min(c[-1, 0] for c in curves), 100)
             scores = np.stack([np.interp(seconds, c[:, 0], c[:, 1]) for c in curves])
-            axis.plot(seconds, scores.mean(0), label=f"{learner} ({len(curves)} seeds)")
+            axis.plot(seconds, scores.mean(0), label=f"{learner} (seeds: {len(curves)})")
             axis.fill_between(seconds, scores.min(0), scores.max(0), alpha=0.2)
         axis.axhline(STANDING[task], color="grey", linestyle="--", label="balancing without moving")
         axis.set(
