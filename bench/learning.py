@@ -36,9 +36,11 @@ MARKET = [
 def one_run(market: str, actions: str, mode: str, seed: int) -> dict[str, Any]:
     """Train in this process until the budget is spent; evaluation is not part of it."""
     from eigen2.config import load_config
+    from eigen2.envs.trading import TradingCore
     from eigen2.erl.market import MarketTask
     from eigen2.erl.policy import market_policy
     from eigen2.erl.trainer import ERLTrainer
+    from eigen2.evaluation.backtest import Policy, run_policy
     from eigen2.evaluation.evaluate import evaluate_market
     from eigen2.nets.stacked import Params, take
     from eigen2.runs.build import build
@@ -51,21 +53,26 @@ def one_run(market: str, actions: str, mode: str, seed: int) -> dict[str, Any]:
         assert isinstance(trainer, ERLTrainer)
         assert isinstance(task, MarketTask)
         assert env.kind == "trading"
-
-        def judge(actor: Params) -> Any:
-            policy = market_policy(task, actor, (data.validation, data.holdout))
-            return evaluate_market(data, env, policy, "holdout", seed=seed, ledger=trainer.ledger)
-
-        untrained = judge(take(trainer.actors, [0])).share_of_oracle
-        shares: list[float] = []
+        actors = [take(trainer.actors, [0])]
         spent = 0.0
         for leg in LEGS:
             while spent < leg * BUDGET:
                 began = time.process_time()
                 trainer.step()
                 spent += time.process_time() - began
-            found = judge(trainer.champion.actor)
-            shares.append(found.share_of_oracle)
+            actors.append(take(trainer.champion.actor, slice(None)))
+
+        def policy(actor: Params) -> Policy:
+            return market_policy(task, actor, (data.validation, data.holdout))
+
+        found = evaluate_market(data, env, policy(actors[-1]), "holdout", seed=seed, ledger=trainer.ledger)
+        base, best = (float(found.series[name].sum()) for name in ("equal_weight", "oracle"))
+
+        def share(actor: Params) -> float:
+            played = run_policy(TradingCore(data, env, 1), policy(actor), data.holdout)
+            return (float(played.log_returns.sum()) - base) / (best - base)
+
+        untrained, *shares = [*map(share, actors[:-1]), found.share_of_oracle]
         return {
             "market": market, "actions": actions, "mode": mode, "seed": seed, "shares": shares,
             "untrained": untrained, "skill": found.verdict.evidence_of_skill, "cpu": spent,

@@ -28,6 +28,7 @@ VARIANTS = {
     "gradient alone": {"learners": 6, "variation": "none"},
     "all learn": {"learners": 6},
     "few candidates": {"candidates": 3},
+    "tapering": {"taper": 1},
 }
 
 
@@ -201,8 +202,9 @@ def test_the_best_of_independent_agents_founds_the_population(build):
         assert trainer.births[founder].operator == "gradient"
 
 
-def test_learners_that_fall_behind_never_become_copies_of_each_other(build):
-    trainer = build("weights", population=8, learners=3, elites=2, generations=6)
+@pytest.mark.parametrize("taper", [None, 1])
+def test_learners_that_fall_behind_never_become_copies_of_each_other(build, taper):
+    trainer = build("weights", population=8, learners=3, elites=2, generations=6, taper=taper)
     for _ in range(6):
         trainer.step()
         learners = [take(trainer.actors, [slot]) for slot in range(3)]
@@ -246,6 +248,26 @@ def test_learning_waits_for_enough_transitions(build):
     steps = [trainer.step() for _ in range(2)]
     assert "critic_loss" not in steps[0]
     assert "critic_loss" in steps[1]
+
+
+def test_training_tapers_off_while_evolution_goes_on(build):
+    trainer = build("weights", taper=2, generations=12, learning_starts=0)
+    trained = []
+    for _ in range(12):
+        before, names = take(trainer.actors, [0]), list(trainer.ids)
+        trained.append("critic_loss" in trainer.step())
+        birth = trainer.births[0]
+        if birth.operator == "rested":
+            assert not trained[-1]
+            assert trainer.ids[0] == names[0]
+            assert all(torch.equal(trainer.actors[name][:1], value) for name, value in before.items())
+        assert "cem.sample" in {birth.operator for birth in trainer.births[2:]}
+    assert [generation for generation, did in enumerate(trained) if did] == [0, 1, 3, 5, 8]
+
+
+def test_gradient_alone_never_tapers(build):
+    trainer = build("weights", variation="none", learners=6, taper=1, learning_starts=0)
+    assert all("critic_loss" in trainer.step() for _ in range(4))
 
 
 def test_a_weight_that_is_not_finite_stops_naming_agent_tensor_and_generation(build):

@@ -27,6 +27,9 @@ class ERLConfig(Section):
 
     learners: int = Field(16, ge=0)
     """Agents trained by gradient in each generation; 0 is evolution alone."""
+    taper: int | None = Field(None, ge=1)
+    """Learners train in each of this many generations and then ever more seldom, in one of g / taper at generation g, while
+    evolution goes on; null is always (not for variation none)."""
     gradient_steps: int = Field(40, ge=0)
     """Updates per learner and generation."""
     batch: int = Field(128, ge=1)

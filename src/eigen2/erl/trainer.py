@@ -1,7 +1,7 @@
 """ERL: one step is one generation.
 
     evaluate   all agents play the same freshly drawn episodes; their transitions go to the shared replay
-    train      the learners improve by gradient from that replay
+    train      the learners improve by gradient from that replay, ever more seldom if `taper` says so
     validate   all agents play the same fixed episodes; the best ever is the champion
     evolve     elites stay, learners carry on with their trained actors, the rest is bred anew
 
@@ -11,6 +11,7 @@ survives as an elite, and a learner that falls behind takes over a better agent,
 feed each other.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -34,6 +35,8 @@ from eigen2.evaluation.ledger import TrialLedger
 from eigen2.nets.stacked import Params, agents_in, concatenate, put, take
 from eigen2.replay import Replay
 
+RESTED = "rested"
+"""Operator in the lineage of a learner that was not trained in the generation before."""
 Progress = Callable[[str, int, int], None]
 """Called with (phase, done, total)."""
 
@@ -100,7 +103,7 @@ class ERLTrainer:
             self.hall.best, self.config.stall_generations, self.config.stall_factor
         )
         self._write_lineage(fitness, validation)
-        self._evolve(evaluated, fitness)
+        self._evolve(evaluated, fitness, trained=bool(losses))
         self.generation += 1
         return {
             "generation": float(self.generation),
@@ -165,7 +168,11 @@ class ERLTrainer:
 
     def _train(self) -> dict[str, float]:
         learners = self.learners
-        if learners is None or len(self.replay) < self.config.learning_starts:
+        if (
+            learners is None
+            or len(self.replay) < self.config.learning_starts
+            or self._resting(self.generation)
+        ):
             return {}
         rng = seeds.torch_generator(self.seed, "smoothing", self.generation)
         losses = learners.train(
@@ -178,6 +185,12 @@ class ERLTrainer:
             losses["direct_loss"] = learners.follow(self.direct, self.replay)
         put(self.actors, range(self.config.learners), learners.actor)
         return losses
+
+    def _resting(self, generation: int) -> bool:
+        """Gradient finds the way fast and then overfits; evolution is slow and does not. So training tapers off."""
+        if self.config.taper is None or self.config.variation == "none":
+            return False
+        return trainings(generation, self.config.taper) == trainings(generation + 1, self.config.taper)
 
     def _validate(self, fitness: FloatArray) -> FloatArray:
         """[agent] scores on the fixed episodes; NaN for agents that were not candidates."""
@@ -210,7 +223,7 @@ class ERLTrainer:
         others = [slot for slot in ranking(fitness) if slot not in middle and slot not in learners]
         return sorted((middle + learners + others)[: self.config.candidates])
 
-    def _evolve(self, evaluated: Params, fitness: FloatArray) -> None:
+    def _evolve(self, evaluated: Params, fitness: FloatArray, *, trained: bool) -> None:
         config = self.config
         self._progress("evolve", 0, 1)
         founding = (
@@ -223,7 +236,7 @@ class ERLTrainer:
         elif founding:
             births = self._found(evaluated, ranking(fitness)[0])
         else:
-            births = self._breed(evaluated, fitness)
+            births = self._breed(evaluated, fitness, "gradient" if trained else RESTED)
         self.births = births
         self._renumber(births)
         if len(self.ids) != config.population or agents_in(self.actors) != config.population:
@@ -245,11 +258,14 @@ class ERLTrainer:
         self.actors = drawn
         return births
 
-    def _breed(self, evaluated: Params, fitness: FloatArray) -> list[Birth]:
+    def _breed(self, evaluated: Params, fitness: FloatArray, carried: str) -> list[Birth]:
+        """`carried`: operator of the learners that carry on."""
         config = self.config
         kept = min(config.elites, config.population - config.learners)
         count = config.population - config.learners - kept
-        best, births = elites(evaluated, fitness, kept)
+        # A learner that rested survives as it is: a copy of it among the elites would be the same agent twice.
+        rivals = np.where(np.arange(len(fitness)) < config.learners, -np.inf, fitness)
+        best, births = elites(evaluated, rivals if carried == RESTED else fitness, kept)
         parts = [best]
         if count:
             effect = None
@@ -262,12 +278,12 @@ class ERLTrainer:
             births += born
         if self.learners is not None:
             parts.insert(0, take(self.actors, slice(0, config.learners)))
-            births = self._relieve(evaluated, fitness, parts[0]) + births
+            births = self._relieve(evaluated, fitness, parts[0], carried) + births
         self.actors = concatenate(parts)
         return births
 
-    def _relieve(self, evaluated: Params, fitness: FloatArray, learners: Params) -> list[Birth]:
-        """Learners in the lower half of the population start again from the best agents that are no learners.
+    def _relieve(self, evaluated: Params, fitness: FloatArray, learners: Params, carried: str) -> list[Birth]:
+        """Learners in the lower half of the population, about to train, start again from the best that are no learners.
 
         Each takes another one: learners share their batches, so two of the same weights would stay the same for ever.
         """
@@ -276,8 +292,8 @@ class ERLTrainer:
         behind = [slot for slot in range(count) if order.index(slot) >= len(order) // 2]
         better = [slot for slot in order if slot >= count][: len(behind)]
         behind = behind[: len(better)]
-        births = [Birth("gradient", (slot,)) for slot in range(count)]
-        if behind and self.learners is not None:
+        births = [Birth(carried, (slot,)) for slot in range(count)]
+        if behind and self.learners is not None and not self._resting(self.generation + 1):
             best = take(evaluated, better)
             put(learners, behind, best)
             self.learners.adopt(behind, best)
@@ -288,12 +304,13 @@ class ERLTrainer:
     # Who is who
 
     def _renumber(self, births: list[Birth]) -> None:
-        """An elite keeps its id, unless it is the untrained copy of a learner that was validated under that id."""
+        """Who did not change keeps its id; the untrained copy of a learner, which was validated under that id, does not."""
         before = self.ids
         first = (self.generation + 1) * self.config.population
         self.ids = [
             before[birth.parents[0]]
-            if birth.operator == "elite" and birth.parents[0] >= self.config.learners
+            if birth.operator == RESTED
+            or (birth.operator == "elite" and birth.parents[0] >= self.config.learners)
             else first + slot
             for slot, birth in enumerate(births)
         ]
@@ -345,6 +362,13 @@ class ERLTrainer:
         self.parents = [tuple(parents) for parents in state["parents"]]
         if self.ledger is not None:
             self.ledger.load_state_dict(state["ledger"])
+
+
+def trainings(generation: int, taper: int) -> int:
+    """How often learners train before `generation`: always up to `taper`, after that like the logarithm."""
+    if generation <= taper:
+        return generation
+    return math.floor(taper * (1.0 + math.log(generation / taper)))
 
 
 def _require_finite(what: str, values: FloatArray, slots: Sequence[int], generation: int) -> None:

@@ -36,10 +36,7 @@ def centred(latent: Tensor, group: int = GROUP) -> Tensor:
     return group * latent - 1.0
 
 
-def project(latent: Tensor, group: int = GROUP) -> Tensor:
-    """Back onto the simplex: negatives cut, every group divided by its sum. [..., L] -> [..., L]
-
-    The identity for latents that are on the simplex, unlike a second softmax, which would flatten them.
-    """
-    positive = groups(latent, group).clamp_min(1e-6)
-    return (positive / positive.sum(-2, keepdim=True)).flatten(-2)
+def pushed(latent: Tensor, change: Tensor, group: int = GROUP) -> Tensor:
+    """How a small change of the logits moves the latent: the derivative of simnorm. [..., L], [..., L] -> [..., L]"""
+    share, step = groups(latent, group), groups(change, group)
+    return (share * (step - (share * step).sum(-2, keepdim=True))).flatten(-2)

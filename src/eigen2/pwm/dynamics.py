@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from eigen2.nets.dense import Stream, mlp
-from eigen2.nets.simnorm import logits_of, project, simnorm
+from eigen2.nets.simnorm import logits_of, pushed, simnorm
 from eigen2.pwm.config import FlowConfig, ModelConfig
 from eigen2.pwm.flow import draw_times, integrate, path_point
 
@@ -31,10 +31,11 @@ class MLPDynamics(nn.Module):
 
 
 class FlowDynamics(nn.Module):
-    """z' = project(integral of v(z_tau, a, tau)), v with a plain linear head.
+    """The latent's logits are carried by a velocity field v(z_tau, a, tau) with a plain linear head; SimNorm puts the
+    point reached back onto the simplex.
 
-    The true velocity of a step between simplex points sums to zero per group, which a SimNorm head cannot express;
-    so the head is linear and the latent is projected back after integration.
+    In logits nothing has to be cut off at zero, and one Euler substep moves like the `mlp` residual. The field sees the
+    point as a latent, so that its inputs stay of order one.
     """
 
     def __init__(self, config: ModelConfig, actions: int, stream: Stream) -> None:
@@ -44,16 +45,17 @@ class FlowDynamics(nn.Module):
             config.latent + actions + 1, config.units, config.latent, stream, config.activation, last="zero"
         )
 
-    def velocity(self, point: Tensor, action: Tensor, tau: Tensor) -> Tensor:
-        """[..., L], [..., A], [..., 1] -> [..., L]"""
-        v: Tensor = self.field(torch.cat([point, action, tau], -1))
+    def velocity(self, latent: Tensor, action: Tensor, tau: Tensor) -> Tensor:
+        """Of the logits, at latent [..., L], [..., A], [..., 1] -> [..., L]"""
+        v: Tensor = self.field(torch.cat([latent, action, tau], -1))
         return v
 
     def forward(self, latent: Tensor, action: Tensor) -> Tensor:
-        def field(point: Tensor, tau: float) -> Tensor:
+        def field(logits: Tensor, tau: float) -> Tensor:
+            point = simnorm(logits) if tau else latent
             return self.velocity(point, action, point.new_full((*point.shape[:-1], 1), tau))
 
-        return project(integrate(field, latent, self.flow.integrator, self.flow.substeps))
+        return simnorm(integrate(field, logits_of(latent), self.flow.integrator, self.flow.substeps))
 
     def error(
         self, latent: Tensor, action: Tensor, reached: Tensor, target: Tensor, stream: torch.Generator
@@ -61,14 +63,15 @@ class FlowDynamics(nn.Module):
         """Squared error per element [..., L] of the velocity somewhere on the path latent -> target, plus that of the
         point reached by integration.
 
-        The velocity's error alone trains single steps; the second term trains the chain of steps, and the encoder
-        towards latents that can be predicted, as it does for `mlp`.
+        A logit of a nearly empty place moves far and means nothing, so the velocity's error counts as much as it would
+        move the target on the simplex. It trains single steps; the second term trains the chain of steps, and the
+        encoder towards latents that can be predicted, as it does for `mlp`.
         """
         # The path is data: without the stop-gradient the encoder could shorten it instead of the field learning it.
         tau = draw_times(latent, self.flow.time, stream)
-        point, velocity = path_point(latent.detach(), target, tau)
-        learned = F.mse_loss(self.velocity(point, action, tau), velocity, reduction="none")
-        return learned + F.mse_loss(reached, target, reduction="none")
+        point, velocity = path_point(logits_of(latent.detach()), logits_of(target), tau)
+        wrong = pushed(target, self.velocity(simnorm(point), action, tau) - velocity)
+        return wrong.square() + F.mse_loss(reached, target, reduction="none")
 
 
 def make_dynamics(config: ModelConfig, actions: int, stream: Stream) -> MLPDynamics | FlowDynamics:
