@@ -10,7 +10,7 @@ from eigen2.envs.config import GymConfig
 from eigen2.erl.gym import GymTask
 from eigen2.erl.workers import inline
 from eigen2.errors import ConfigError, DamagedStateError
-from eigen2.nets.stacked import agents_in, take
+from eigen2.nets.stacked import agents_in, flatten, take
 
 OPERATORS = ["cem", "layer", "proximal", "genetic", "none"]
 WORLDS = {
@@ -29,6 +29,7 @@ VARIANTS = {
     "all learn": {"learners": 6},
     "few candidates": {"candidates": 3},
     "tapering": {"taper": 1},
+    "direct with noise": {"direct_steps": 2, "direct_runs": 4, "direct_days": 8, "direct_noise": 0.1},
 }
 
 
@@ -263,6 +264,26 @@ def test_training_tapers_off_while_evolution_goes_on(build):
             assert all(torch.equal(trainer.actors[name][:1], value) for name, value in before.items())
         assert "cem.sample" in {birth.operator for birth in trainer.births[2:]}
     assert [generation for generation, did in enumerate(trained) if did] == [0, 1, 3, 5, 8]
+
+
+def test_a_little_noise_bends_the_direct_gradient_a_little(build):
+    """As many steps at nearby weights: another way, of about the same length, in about the same direction."""
+    direct = {
+        "direct_steps": 5,
+        "direct_runs": 8,
+        "direct_days": 8,
+        "gradient_steps": 0,
+        "learning_starts": 0,
+    }
+    moves = []
+    for noise in (0.0, 1e-3):
+        trainer = build("weights", direct_noise=noise, variation="none", learners=6, **direct)
+        before = flatten(trainer.actors)
+        trainer.step()
+        moves.append((flatten(trainer.actors) - before).flatten())
+    assert not torch.equal(*moves)
+    assert torch.cosine_similarity(*moves, dim=0) > 0.9
+    assert moves[1].norm().item() == pytest.approx(moves[0].norm().item(), rel=0.1)
 
 
 def test_gradient_alone_never_tapers(build):

@@ -60,6 +60,9 @@ class ERLConfig(Section):
     direct_steps: int = Field(0, ge=0)
     """Steps of the direct gradient through the accounting per learner and generation (weights only)."""
     direct_lr: float = Field(1e-3, gt=0)
+    direct_noise: float = Field(0.0, ge=0)
+    """Deviation of the noise on the learners' weights while the direct gradient is taken, in units of each layer's weights:
+    they climb what their neighbourhood earns, as the CEM cloud does, and fit the training days less closely."""
     direct_runs: int = Field(16, ge=1)
     """Runs of consecutive days per direct step."""
     direct_days: int = Field(32, ge=1)

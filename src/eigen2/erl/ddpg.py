@@ -20,7 +20,7 @@ from eigen2.erl.config import ERLConfig
 from eigen2.erl.direct import DirectGradient
 from eigen2.erl.task import Batch, Task
 from eigen2.errors import DamagedStateError
-from eigen2.nets.stacked import Params, agents_in, norms, put, take, track
+from eigen2.nets.stacked import Params, agents_in, layer_size, norms, put, take, track
 from eigen2.replay import Replay
 
 
@@ -65,11 +65,18 @@ class Learners:
             "actor_loss": float(actor_loss) / actor_steps,
         }
 
-    def follow(self, direct: DirectGradient, replay: Replay) -> float:
-        """Steps along the direct gradient; returns the mean loss."""
+    def follow(self, direct: DirectGradient, replay: Replay, rng: torch.Generator) -> float:
+        """Steps along the direct gradient, taken at weights nearby if `direct_noise` says so; returns the mean loss."""
         total = 0.0
+        spread = {
+            name: self.config.direct_noise * layer_size(value.detach()) for name, value in self.actor.items()
+        }
         for _ in range(self.config.direct_steps):
-            loss = direct.loss(self.actor, replay, self.config.direct_runs, self.config.direct_days)
+            nearby = {
+                name: value + (spread[name] * torch.randn(value.shape, generator=rng)).to(value.device)
+                for name, value in self.actor.items()
+            }
+            loss = direct.loss(nearby, replay, self.config.direct_runs, self.config.direct_days)
             self._step(self.direct_optimiser, loss.sum(), self.actor, "actor")
             total += float(loss.detach().mean())
         track(self.actor_target, self.actor, 1.0)

@@ -182,7 +182,8 @@ class ERLTrainer:
             lambda done: self._progress("train", done, self.config.gradient_steps),
         )
         if self.direct is not None:
-            losses["direct_loss"] = learners.follow(self.direct, self.replay)
+            rng = seeds.torch_generator(self.seed, "direct noise", self.generation)
+            losses["direct_loss"] = learners.follow(self.direct, self.replay, rng)
         put(self.actors, range(self.config.learners), learners.actor)
         return losses
 

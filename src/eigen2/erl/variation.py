@@ -11,7 +11,7 @@ from eigen2 import seeds
 from eigen2.erl import evolution
 from eigen2.erl.config import ERLConfig
 from eigen2.erl.evolution import Birth, Cloud, FloatArray
-from eigen2.nets.stacked import Params, concatenate, flatten, take, unflatten
+from eigen2.nets.stacked import Params, concatenate, flatten, layer_size, take, unflatten
 
 MIDDLE = "cem.middle"
 """Operator in the lineage of the agent at the middle of the cloud."""
@@ -24,7 +24,7 @@ class Variation:
 
     def __init__(self, config: ERLConfig, actors: Params, seed: int) -> None:
         self.config, self.seed = config, seed
-        self.scale = _layer_scale(actors)
+        self.scale = torch.cat([torch.full((v[0].numel(),), layer_size(v)) for v in actors.values()])
         """[parameter] typical size of a weight in its layer, the unit of CEM's noise."""
         self.cloud: Cloud | None = None
         self.middle: Tensor | None = None
@@ -103,15 +103,6 @@ class Variation:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.cloud = None if state["cloud"] is None else Cloud(**state["cloud"])
         self.middle, self._age, self.scale = state["middle"], int(state["age"]), state["scale"]
-
-
-def _layer_scale(actors: Params) -> Tensor:
-    """Root mean square of each layer's weights, at least 0.1 so that fresh biases move too."""
-    sizes = [
-        torch.full((value[0].numel(),), max(float(value.square().mean().sqrt()), 0.1))
-        for value in actors.values()
-    ]
-    return torch.cat(sizes)
 
 
 def elites(actors: Params, fitness: FloatArray, count: int) -> tuple[Params, list[Birth]]:

@@ -90,3 +90,8 @@ def track(target: Params, online: Params, tau: float) -> None:
     """Move target networks a step of tau towards the trained ones."""
     with torch.no_grad():
         torch._foreach_lerp_(list(target.values()), [value.detach() for value in online.values()], tau)
+
+
+def layer_size(value: Tensor) -> float:
+    """Root mean square of one layer's weights over all agents, at least 0.1 so that fresh biases move too."""
+    return max(float(value.square().mean().sqrt()), 0.1)
