@@ -58,7 +58,7 @@ class ERLConfig(Section):
     explore_episodes: int = Field(0, ge=0)
     """Noisy episodes of each learner per generation, for replay alone."""
     direct_steps: int = Field(0, ge=0)
-    """Steps of the direct gradient through the accounting per learner and generation (weights only)."""
+    """Steps of the direct gradient through the accounting per learner and generation (markets only)."""
     direct_lr: float = Field(1e-3, gt=0)
     direct_noise: float = Field(0.0, ge=0)
     """Deviation of the noise on the learners' weights while the direct gradient is taken, in units of each layer's weights:
