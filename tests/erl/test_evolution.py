@@ -161,12 +161,14 @@ def test_mutants_descend_from_elites(alg):
     assert {birth.parents[0] for birth in mutants} == {1, 3}
 
 
-def test_the_first_cem_child_is_the_moving_middle_of_the_cloud(alg):
+def test_the_first_cem_child_is_the_average_of_all_means_of_the_cloud_later_ones_weighing_more(alg):
     variation = founded(alg(variation="cem"), population(), 7)
-    middle = flatten(population())[0]
-    for generation, share in enumerate([1 / 5, 2 / 6, 3 / 7]):
+    means = [flatten(population())[0]]
+    for generation in range(4):
         children, births = variation.offspring(population(), FITNESS, 3, 1.0, generation)
-        middle = share * middle + (1 - share) * variation.cloud.mean
+        means.append(variation.cloud.mean)
+        weights = torch.arange(1.0, len(means) + 1)
+        middle = (weights[:, None] * torch.stack(means)).sum(0) / weights.sum()
         assert [birth.operator for birth in births] == ["cem.middle", "cem.sample", "cem.sample"]
         assert births[0].parents == (1, 3, 4)
         torch.testing.assert_close(flatten(children)[0], middle)

@@ -15,8 +15,6 @@ from eigen2.nets.stacked import Params, concatenate, flatten, layer_size, take, 
 
 MIDDLE = "cem.middle"
 """Operator in the lineage of the agent at the middle of the cloud."""
-STEADINESS = 0.8
-"""Share of the past in the moving average of the cloud's middle, once it is some generations old."""
 
 
 class Variation:
@@ -28,7 +26,7 @@ class Variation:
         """[parameter] typical size of a weight in its layer, the unit of CEM's noise."""
         self.cloud: Cloud | None = None
         self.middle: Tensor | None = None
-        """[parameter] moving average of the cloud's mean."""
+        """[parameter] average of the cloud's means since it was founded, the k-th with weight k."""
         self._age = 0
         """Generations since the cloud was founded."""
 
@@ -89,8 +87,7 @@ class Variation:
         floor = (self.config.cem_floor * boost * self.scale).square() * self.config.cem_decay**generation
         self.cloud = evolution.fit_cloud(self.cloud, actors, fitness, len(parents), floor)
         self._age += 1
-        share = min(STEADINESS, self._age / (self._age + 4.0))
-        self.middle = torch.lerp(self.cloud.mean, self.middle, share)
+        self.middle = torch.lerp(self.cloud.mean, self.middle, self._age / (self._age + 2.0))
         middle = unflatten(self.middle.unsqueeze(0), actors)
         drawn = evolution.sample_cloud(self.cloud, count - 1, actors, noise)
         births = [Birth(MIDDLE, tuple(parents))] + [Birth("cem.sample", tuple(parents))] * (count - 1)
