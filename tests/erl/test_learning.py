@@ -97,10 +97,10 @@ GOLDEN: list[dict[str, float]] = [
     },
     {
         "fitness_best": 0.02926755943,
-        "fitness_mean": 0.01851937781,
+        "fitness_mean": 0.01841855466,
         "validation_best": 0.04943298858,
-        "validation_mean": 0.04440802692,
-        "champion": 0.04353324278,
+        "validation_mean": 0.04427481532,
+        "champion": 0.0427339732,
         "critic_loss": 0.2138803601,
         "actor_loss": 0.4169920683,
         "direct_loss": -0.08523327997,
