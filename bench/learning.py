@@ -3,7 +3,7 @@
 Every run gets the same CPU budget and one thread. The score is the champion's share of the oracle's excess over equal
 weight on a holdout of 1,650 days, at a quarter, half and the whole of the budget; untrained agents are shown beside it.
 
-    ./run bench learning            5 seeds, two runs side by side (about 25 minutes on 2 idle cores)
+    ./run bench learning            5 seeds, two runs side by side (about 40 minutes on 2 idle cores)
     ./run bench learning --quick    1 seed
 """
 
@@ -22,8 +22,10 @@ MODES: dict[str, list[str]] = {
     "evolution": ["alg.learners=0"],
     "both": [],
 }
-BUDGET = 45.0
-"""CPU seconds of training; the bar is 90."""
+BUDGET = 60.0
+"""CPU seconds of training."""
+MOST = 90.0
+"""CPU seconds that a whole run may take: start, training and judging."""
 LEGS = (0.25, 0.5, 1.0)
 MARKET = [
     "env.validation_days=500",
@@ -75,7 +77,7 @@ def one_run(market: str, actions: str, mode: str, seed: int) -> dict[str, Any]:
         untrained, *shares = [*map(share, actors[:-1]), found.share_of_oracle]
         return {
             "market": market, "actions": actions, "mode": mode, "seed": seed, "shares": shares,
-            "untrained": untrained, "skill": found.verdict.evidence_of_skill, "cpu": spent,
+            "untrained": untrained, "skill": found.verdict.evidence_of_skill, "cpu": time.process_time(),
             "generations": trainer.generation,
         }  # fmt: skip
 
@@ -133,7 +135,7 @@ def summarise(results: list[dict[str, Any]], modes: list[str]) -> dict[str, Any]
             flat[f"{market}_{actions}_both_minus_best_single"] = means["both"] - best_single
             ok = ok and means["both"] >= best_single
     flat["most_cpu_seconds"] = max(r["cpu"] for r in results)
-    flat["passed"] = ok
+    flat["passed"] = ok and flat["most_cpu_seconds"] <= MOST
     return flat
 
 
