@@ -133,7 +133,7 @@ def test_the_population_never_changes_its_size(build, operator, learners):
     trainer = build("weights", variation=operator, learners=learners)
     for _ in range(2):
         trainer.step()
-        assert agents_in(trainer.actors) == len(trainer.ids) == len(trainer.births) == 6
+        assert agents_in(trainer.actors) == len(trainer.genealogy.ids) == len(trainer.genealogy.births) == 6
         assert len(trainer.take_records()["lineage"]) == 6
 
 
@@ -157,13 +157,13 @@ def test_every_parent_in_the_lineage_is_an_agent_of_the_generation_before(build,
 def test_an_elite_keeps_its_name_and_its_weights(build):
     trainer = build("weights", variation="layer", learners=0, windows=2)
     trainer.step()
-    evaluated, names = take(trainer.actors, slice(None)), list(trainer.ids)
+    evaluated, names = take(trainer.actors, slice(None)), list(trainer.genealogy.ids)
     trainer.step()
-    elites = [slot for slot, birth in enumerate(trainer.births) if birth.operator == "elite"]
+    elites = [slot for slot, birth in enumerate(trainer.genealogy.births) if birth.operator == "elite"]
     assert len(elites) == 2
     for slot in elites:
-        parent = trainer.births[slot].parents[0]
-        assert trainer.ids[slot] == names[parent]
+        parent = trainer.genealogy.births[slot].parents[0]
+        assert trainer.genealogy.ids[slot] == names[parent]
         assert all(torch.equal(trainer.actors[name][slot], evaluated[name][parent]) for name in evaluated)
 
 
@@ -194,13 +194,13 @@ def test_the_best_of_independent_agents_founds_the_population(build):
     trainer.step()
     fitness = [record["fitness"] for record in trainer.take_records()["lineage"]]
     founder = int(np.argmax(fitness))
-    bred = [slot for slot, birth in enumerate(trainer.births) if birth.operator != "gradient"]
+    bred = [slot for slot, birth in enumerate(trainer.genealogy.births) if birth.operator != "gradient"]
     assert len(bred) >= 5
     for slot in bred:
         for name, value in evaluated.items():
             torch.testing.assert_close(trainer.actors[name][slot], value[founder], atol=1e-4, rtol=0)
     if founder < trainer.config.learners:
-        assert trainer.births[founder].operator == "gradient"
+        assert trainer.genealogy.births[founder].operator == "gradient"
 
 
 @pytest.mark.parametrize("taper", [None, 1])
@@ -255,14 +255,14 @@ def test_training_tapers_off_while_evolution_goes_on(build):
     trainer = build("weights", taper=2, generations=12, learning_starts=0)
     trained = []
     for _ in range(12):
-        before, names = take(trainer.actors, [0]), list(trainer.ids)
+        before, names = take(trainer.actors, [0]), list(trainer.genealogy.ids)
         trained.append("critic_loss" in trainer.step())
-        birth = trainer.births[0]
+        birth = trainer.genealogy.births[0]
         if birth.operator == "rested":
             assert not trained[-1]
-            assert trainer.ids[0] == names[0]
+            assert trainer.genealogy.ids[0] == names[0]
             assert all(torch.equal(trainer.actors[name][:1], value) for name, value in before.items())
-        assert "cem.sample" in {birth.operator for birth in trainer.births[2:]}
+        assert "cem.sample" in {birth.operator for birth in trainer.genealogy.births[2:]}
     assert [generation for generation, did in enumerate(trained) if did] == [0, 1, 3, 5, 8]
 
 

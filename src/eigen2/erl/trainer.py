@@ -12,11 +12,10 @@ feed each other.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from eigen2 import seeds
@@ -25,18 +24,17 @@ from eigen2.erl.config import ERLConfig
 from eigen2.erl.ddpg import Learners
 from eigen2.erl.direct import DirectGradient
 from eigen2.erl.evolution import Birth, FloatArray, Stall, ranking
+from eigen2.erl.finite import require_finite, require_finite_weights
+from eigen2.erl.genealogy import RESTED, Genealogy
 from eigen2.erl.market import MarketTask
 from eigen2.erl.sensitivity import sensitivity
 from eigen2.erl.task import Episodes, Rollout, Task, agent_blocks
 from eigen2.erl.variation import MIDDLE, Variation, elites
 from eigen2.erl.workers import Play, Work, inline
-from eigen2.errors import DamagedStateError
 from eigen2.evaluation.ledger import TrialLedger
 from eigen2.nets.stacked import Params, agents_in, concatenate, put, take
 from eigen2.replay import Replay
 
-RESTED = "rested"
-"""Operator in the lineage of a learner that was not trained in the generation before."""
 Progress = Callable[[str, int, int], None]
 """Called with (phase, done, total)."""
 
@@ -61,10 +59,7 @@ class ERLTrainer:
         self.stall = Stall()
         self.generation = 0
         self.env_steps = 0
-        self.ids = list(range(config.population))
-        self.births = [Birth("born", ())] * config.population
-        self.parents: list[tuple[int, ...]] = [()] * config.population
-        """Ids of each agent's parents."""
+        self.genealogy = Genealogy(config.population, config.learners)
         self.lineage: list[dict[str, Any]] = []
         """Records of the last step, one per agent."""
 
@@ -102,7 +97,7 @@ class ERLTrainer:
         self.stall = self.stall.update(
             self.hall.best, self.config.stall_generations, self.config.stall_factor
         )
-        self._write_lineage(fitness, validation)
+        self.lineage = self.genealogy.records(generation + 1, fitness, validation)
         self._evolve(evaluated, fitness, trained=bool(losses))
         self.generation += 1
         return {
@@ -121,13 +116,13 @@ class ERLTrainer:
     # Phases
 
     def _evaluate(self, actors: Params, episodes: Episodes) -> FloatArray:
-        _require_finite_weights(actors, self.generation)
+        require_finite_weights(actors, self.generation)
         record = self.learners is not None or self.config.variation == "proximal"
         rollouts = self._rollouts("evaluate", actors, episodes, record=record)
         fitness = np.concatenate([rollout.returns.mean(axis=1) for rollout in rollouts])
         if self.learners is not None and self.config.explore_episodes:
             self._explore()
-        _require_finite("fitness", fitness, range(len(fitness)), self.generation)
+        require_finite("fitness", fitness, range(len(fitness)), self.generation)
         return fitness
 
     def _explore(self) -> None:
@@ -200,9 +195,9 @@ class ERLTrainer:
         rollouts = self._rollouts("validate", actors, self.task.validation_episodes())
         returns = np.concatenate([rollout.returns for rollout in rollouts])
         scores = returns.mean(axis=1)
-        _require_finite("validation", scores, chosen, self.generation)
+        require_finite("validation", scores, chosen, self.generation)
         self._crown(actors, returns, chosen)
-        self.hall.consider(actors, scores, self.generation, [self.ids[slot] for slot in chosen])
+        self.hall.consider(actors, scores, self.generation, [self.genealogy.ids[slot] for slot in chosen])
         if self.ledger is not None and isinstance(self.task, MarketTask):
             daily = np.concatenate([rollout.daily for rollout in rollouts if rollout.daily is not None])
             self.ledger.record(self.generation, self.task.stitch(daily))
@@ -212,14 +207,14 @@ class ERLTrainer:
 
     def _crown(self, actors: Params, returns: FloatArray, chosen: list[int]) -> None:
         """Validated `actors` with their `returns` [agent, window] and slots: which of them is the champion?"""
-        middle = [row for row, slot in enumerate(chosen) if self.births[slot].operator == MIDDLE]
+        middle = [row for row, slot in enumerate(chosen) if self.genealogy.births[slot].operator == MIDDLE]
         row = middle[0] if middle else ranking(returns.mean(axis=1))[0]
         title = self.champion.succeed if middle else self.champion.challenge
-        title(take(actors, [row]), returns[row], self.generation, self.ids[chosen[row]])
+        title(take(actors, [row]), returns[row], self.generation, self.genealogy.ids[chosen[row]])
 
     def _candidates(self, fitness: FloatArray) -> list[int]:
         """Slots to validate: the middle, the learners, whose fitness is that before training, then the best others."""
-        middle = [slot for slot, birth in enumerate(self.births) if birth.operator == MIDDLE]
+        middle = [slot for slot, birth in enumerate(self.genealogy.births) if birth.operator == MIDDLE]
         learners = list(range(self.config.learners))
         others = [slot for slot in ranking(fitness) if slot not in middle and slot not in learners]
         return sorted((middle + learners + others)[: self.config.candidates])
@@ -238,10 +233,9 @@ class ERLTrainer:
             births = self._found(evaluated, ranking(fitness)[0])
         else:
             births = self._breed(evaluated, fitness, "gradient" if trained else RESTED)
-        self.births = births
-        self._renumber(births)
-        if len(self.ids) != config.population or agents_in(self.actors) != config.population:
-            raise AssertionError(f"the population changed from {config.population} to {len(self.ids)} agents")
+        self.genealogy.descend(births, self.generation + 1)
+        if len(births) != config.population or agents_in(self.actors) != config.population:
+            raise AssertionError(f"the population changed from {config.population} to {len(births)} agents")
 
     def _found(self, evaluated: Params, founder: int) -> list[Birth]:
         """The best agent founds the population: it carries on if it learns, and all others are drawn around it."""
@@ -302,35 +296,6 @@ class ERLTrainer:
                 births[slot] = Birth("relieved", (parent,))
         return births
 
-    # Who is who
-
-    def _renumber(self, births: list[Birth]) -> None:
-        """Who did not change keeps its id; the untrained copy of a learner, which was validated under that id, does not."""
-        before = self.ids
-        first = (self.generation + 1) * self.config.population
-        self.ids = [
-            before[birth.parents[0]]
-            if birth.operator == RESTED
-            or (birth.operator == "elite" and birth.parents[0] >= self.config.learners)
-            else first + slot
-            for slot, birth in enumerate(births)
-        ]
-        self.parents = [tuple(before[i] for i in birth.parents) for birth in births]
-
-    def _write_lineage(self, fitness: FloatArray, validation: FloatArray) -> None:
-        self.lineage = [
-            {
-                "generation": self.generation + 1,
-                "slot": slot,
-                "agent": self.ids[slot],
-                "operator": birth.operator,
-                "parents": list(self.parents[slot]),
-                "fitness": float(fitness[slot]),
-                "validation": None if np.isnan(validation[slot]) else float(validation[slot]),
-            }
-            for slot, birth in enumerate(self.births)
-        ]
-
     # Freezing and thawing
 
     def state_dict(self) -> dict[str, Any]:
@@ -343,9 +308,7 @@ class ERLTrainer:
             "stall": [self.stall.best, self.stall.since, self.stall.factor],
             "generation": self.generation,
             "env_steps": self.env_steps,
-            "ids": list(self.ids),
-            "births": [[birth.operator, list(birth.parents)] for birth in self.births],
-            "parents": [list(parents) for parents in self.parents],
+            "genealogy": self.genealogy.state_dict(),
             "ledger": None if self.ledger is None else self.ledger.state_dict(),
         }
 
@@ -358,9 +321,7 @@ class ERLTrainer:
         self.hall.load_state_dict(state["hall"])
         self.stall = Stall(*state["stall"])
         self.generation, self.env_steps = int(state["generation"]), int(state["env_steps"])
-        self.ids = [int(i) for i in state["ids"]]
-        self.births = [Birth(str(operator), tuple(parents)) for operator, parents in state["births"]]
-        self.parents = [tuple(parents) for parents in state["parents"]]
+        self.genealogy.load_state_dict(state["genealogy"])
         if self.ledger is not None:
             self.ledger.load_state_dict(state["ledger"])
 
@@ -370,19 +331,3 @@ def trainings(generation: int, taper: int) -> int:
     if generation <= taper:
         return generation
     return math.floor(taper * (1.0 + math.log(generation / taper)))
-
-
-def _require_finite(what: str, values: FloatArray, slots: Sequence[int], generation: int) -> None:
-    for slot, value in zip(slots, values, strict=True):
-        if not np.isfinite(value):
-            raise DamagedStateError(f"The {what} of agent {slot} in generation {generation} is {value}.")
-
-
-def _require_finite_weights(actors: Params, generation: int) -> None:
-    for name, value in actors.items():
-        finite = torch.isfinite(value).flatten(1).all(1)
-        if not finite.all():
-            agent = int(torch.nonzero(~finite)[0])
-            raise DamagedStateError(
-                f"The actor tensor {name} of agent {agent} is not finite at the start of generation {generation}."
-            )
