@@ -11,6 +11,7 @@ import argparse
 import json
 import time
 from itertools import product
+from statistics import stdev
 from typing import Any
 
 from side_by_side import run_all
@@ -131,12 +132,30 @@ def summarise(results: list[dict[str, Any]], modes: list[str]) -> dict[str, Any]
             if mode == "both":
                 ok = ok and shares[-1] >= 0.70 and worst >= 0.45
         if "both" in means and len(means) > 1:
-            best_single = max(value for mode, value in means.items() if mode != "both")
-            flat[f"{market}_{actions}_both_minus_best_single"] = means["both"] - best_single
-            ok = ok and means["both"] >= best_single
+            single = max((mode for mode in means if mode != "both"), key=means.__getitem__)
+            ahead = means["both"] - means[single]
+            error = paired_error(results, market, actions, single)
+            print(
+                f"{market:10} {actions:8} both ahead of {single} by {ahead:+.3f}, standard error {error:.3f}"
+            )
+            flat[f"{market}_{actions}_both_minus_best_single"] = ahead
+            flat[f"{market}_{actions}_both_minus_best_single_error"] = error
+            ok = ok and ahead >= 0.0
     flat["most_cpu_seconds"] = max(r["cpu"] for r in results)
     flat["passed"] = ok and flat["most_cpu_seconds"] <= MOST
     return flat
+
+
+def paired_error(results: list[dict[str, Any]], market: str, actions: str, single: str) -> float | None:
+    """Standard error of the mean difference between both and `single` on the same seeds; None for one seed."""
+    final = {
+        (r["mode"], r["seed"]): r["shares"][-1]
+        for r in results
+        if (r["market"], r["actions"]) == (market, actions)
+    }
+    seeds = [seed for mode, seed in final if mode == "both"]
+    differences = [final["both", seed] - final[single, seed] for seed in seeds]
+    return stdev(differences) / len(seeds) ** 0.5 if len(seeds) > 1 else None
 
 
 if __name__ == "__main__":
