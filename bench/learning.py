@@ -135,9 +135,8 @@ def summarise(results: list[dict[str, Any]], modes: list[str]) -> dict[str, Any]
             single = max((mode for mode in means if mode != "both"), key=means.__getitem__)
             ahead = means["both"] - means[single]
             error = paired_error(results, market, actions, single)
-            print(
-                f"{market:10} {actions:8} both ahead of {single} by {ahead:+.3f}, standard error {error:.3f}"
-            )
+            spread = "" if error is None else f", standard error {error:.3f}"
+            print(f"{market:10} {actions:8} both ahead of {single} by {ahead:+.3f}{spread}")
             flat[f"{market}_{actions}_both_minus_best_single"] = ahead
             flat[f"{market}_{actions}_both_minus_best_single_error"] = error
             ok = ok and ahead >= 0.0
