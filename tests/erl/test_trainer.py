@@ -256,7 +256,10 @@ def test_training_tapers_off_while_evolution_goes_on(build):
     trained = []
     for _ in range(12):
         before, names = take(trainer.actors, [0]), list(trainer.genealogy.ids)
+        rested = {slot for slot, birth in enumerate(trainer.genealogy.births) if birth.operator == "rested"}
         trained.append("critic_loss" in trainer.step())
+        bred = [birth for birth in trainer.genealogy.births if birth.operator.startswith("cem.")]
+        assert not any(rested & set(birth.parents) for birth in bred)
         birth = trainer.genealogy.births[0]
         if birth.operator == "rested":
             assert not trained[-1]

@@ -267,7 +267,7 @@ class ERLTrainer:
             if config.variation == "proximal":
                 effect = sensitivity(self.task, evaluated, self.replay)
             children, born = self.variation.offspring(
-                evaluated, fitness, count, self.stall.factor, self.generation, effect
+                evaluated, self._as_parents(fitness), count, self.stall.factor, self.generation, effect
             )
             parts.append(children)
             births += born
@@ -276,6 +276,11 @@ class ERLTrainer:
             births = self._relieve(evaluated, fitness, parts[0], carried) + births
         self.actors = concatenate(parts)
         return births
+
+    def _as_parents(self, fitness: FloatArray) -> FloatArray:
+        """A learner is a parent once for each training: what it fits too closely would else pull at every generation."""
+        rested = [birth.operator == RESTED for birth in self.genealogy.births]
+        return np.where(rested, -np.inf, fitness)
 
     def _relieve(self, evaluated: Params, fitness: FloatArray, learners: Params, carried: str) -> list[Birth]:
         """Learners in the lower half of the population, about to train, start again from the best that are no learners.

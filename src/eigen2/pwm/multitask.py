@@ -20,7 +20,7 @@ from eigen2.errors import DataError
 from eigen2.pwm.agent import Behaviour
 from eigen2.pwm.config import PWMConfig
 from eigen2.pwm.normaliser import Normaliser
-from eigen2.pwm.optimiser import Optimiser
+from eigen2.pwm.optimiser import Optimiser, falling_rate
 from eigen2.pwm.policy_learning import Metrics, PolicyLearner
 from eigen2.pwm.sequences import SequenceBatch, sequences_from
 from eigen2.pwm.task_model import TaskView, TaskWorldModel
@@ -206,19 +206,12 @@ class MultiTaskTrainer:
         config = self.config
         draws = seeds.generator(self.seed, "task sequences", self.iteration)
         times = seeds.torch_generator(self.seed, "task flow time", self.iteration)
-        share = _falling(self.iteration, config.iterations, config.final_rate)
+        share = falling_rate(self.iteration, config.iterations, config.final_rate)
         for _ in range(config.model.updates):
             batch, task = self._draw(config.model.batch, draws)
             loss = self.model.loss(self.model.conditioned(batch, task), config.gamma, times)
             norm = self.optimiser.step(loss.total, share)
-        return {
-            "model_loss": loss.total.item(),
-            "latent_loss": loss.latent.item(),
-            "reward_loss": loss.reward.item(),
-            "termination_loss": loss.termination.item(),
-            "reconstruction_loss": loss.reconstruction.item(),
-            "model_gradient": norm,
-        }
+        return loss.metrics() | {"model_gradient": norm}
 
     def _draw(self, n: int, stream: np.random.Generator) -> tuple[SequenceBatch, Tensor]:
         """About n sequences, normalised task by task, and the tasks they are of."""
@@ -246,7 +239,7 @@ class MultiTaskTrainer:
         draws = seeds.generator(self.seed, "task starts", self.iteration)
         noise_stream = seeds.torch_generator(self.seed, "task imagine", self.iteration)
         order = seeds.torch_generator(self.seed, "task minibatches", self.iteration)
-        share = _falling(done, length, config.final_rate)
+        share = falling_rate(done, length, config.final_rate)
         shape = (config.horizon, config.actor.batch, policy.task.action_size)
         metrics: Metrics = {}
         for _ in range(config.actor.updates):
@@ -267,8 +260,3 @@ class MultiTaskTrainer:
         result = self.evaluate(self.policies.index(policy), self.config.evaluate_episodes)
         policy.judge(result, self.iteration)
         return {f"return_{policy.task.name}": result.mean}
-
-
-def _falling(done: int, steps: int, final: float) -> float:
-    """Share of the learning rates: linear from 1 to `final`."""
-    return 1.0 - (1.0 - final) * done / max(1, steps - 1)

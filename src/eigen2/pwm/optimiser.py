@@ -66,3 +66,8 @@ class Optimiser:
             f"{self.name} loss is {loss.item()} and its gradient is not finite at {bad[0] if bad else 'its norm'}; "
             "resume from the last checkpoint with a lower learning rate"
         )
+
+
+def falling_rate(done: int, steps: int, final: float) -> float:
+    """Share of the learning rates after `done` of `steps`: linear from 1 to `final`."""
+    return 1.0 - (1.0 - final) * (done / max(1, steps - 1))

@@ -18,7 +18,7 @@ from eigen2.errors import DataError
 from eigen2.pwm.agent import Agent
 from eigen2.pwm.collector import Act, Collector, schema_of
 from eigen2.pwm.config import PWMConfig
-from eigen2.pwm.optimiser import Optimiser
+from eigen2.pwm.optimiser import Optimiser, falling_rate
 from eigen2.pwm.policy_learning import Metrics, PolicyLearner
 from eigen2.pwm.sequences import SequenceBatch, cut_sequences, whole_sequences
 from eigen2.replay.buffer import Replay
@@ -139,14 +139,7 @@ class PWMTrainer:
                 batch = cut_sequences(replay, config.model.batch, config.horizon, starts)
             loss = self.agent.model.loss(self._prepared(batch), config.gamma, times)
             norm = self.optimiser.step(loss.total, self._share)
-        return {
-            "model_loss": loss.total.item(),
-            "latent_loss": loss.latent.item(),
-            "reward_loss": loss.reward.item(),
-            "termination_loss": loss.termination.item(),
-            "reconstruction_loss": loss.reconstruction.item(),
-            "model_gradient": norm,
-        }
+        return loss.metrics() | {"model_gradient": norm}
 
     def train_policy(self) -> Metrics:
         """`actor.updates` times: imagine from replay states, one actor step, TD(lambda) steps of the critics."""
@@ -218,9 +211,7 @@ class PWMTrainer:
 
     @property
     def _share(self) -> float:
-        """Share of the learning rates at this iteration: linear from 1 to `final_rate`."""
-        progress = self.iteration / max(1, self.config.iterations - 1)
-        return 1.0 - (1.0 - self.config.final_rate) * progress
+        return falling_rate(self.iteration, self.config.iterations, self.config.final_rate)
 
     def _normalise(self, observation: Tensor) -> Tensor:
         return self.agent.normalise(observation, self.collector.observations)

@@ -24,6 +24,15 @@ class ModelLoss:
     termination: Tensor
     reconstruction: Tensor
 
+    def metrics(self) -> dict[str, float]:
+        return {
+            "model_loss": self.total.item(),
+            "latent_loss": self.latent.item(),
+            "reward_loss": self.reward.item(),
+            "termination_loss": self.termination.item(),
+            "reconstruction_loss": self.reconstruction.item(),
+        }
+
 
 class WorldModel(nn.Module):
     """Observations come normalised, rewards scaled; L latent, A actions, O observation size."""
