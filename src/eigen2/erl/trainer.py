@@ -279,6 +279,8 @@ class ERLTrainer:
 
     def _as_parents(self, fitness: FloatArray) -> FloatArray:
         """A learner is a parent once for each training: what it fits too closely would else pull at every generation."""
+        if not self._resting(self.generation - 1):
+            return fitness
         rested = [birth.operator == RESTED for birth in self.genealogy.births]
         return np.where(rested, -np.inf, fitness)
 
