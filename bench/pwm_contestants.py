@@ -11,16 +11,15 @@ import argparse
 import json
 import sys
 import time
-from importlib import resources
 from typing import Any
 
 import numpy as np
 import torch
-import yaml
 from stable_baselines3 import SAC, TD3
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv
 
+from eigen2.config import load_config
 from eigen2.envs.control.catalogue import make_task
 from eigen2.envs.control.reference_policies import Policy, play
 from eigen2.envs.control.simulation import ControlBatch
@@ -123,18 +122,18 @@ def run_sb3(kind: type[SAC] | type[TD3], task: Task, seed: int, budget: float) -
 
 def run_pwm(preset: str, task: Task, seed: int, budget: float) -> Clock:
     """The schedule needs the number of iterations beforehand: a few trial iterations tell how many will fit."""
-    values = yaml.safe_load(resources.files("eigen2.conf").joinpath("alg", f"{preset}.yaml").read_text())
-    values.pop("also", None)
-    values |= {"evaluate_every": 10**9}
+    config = load_config([f"alg={preset}", f"env={task.name}", f"alg.evaluate_every={10**9}"])
+    alg, capacity = config.alg, config.replay.capacity
+    assert isinstance(alg, PWMConfig)
     clock = Clock(task, budget, seed)
-    trial = PWMTrainer(PWMConfig.model_validate(values), task, seed, capacity=1_000_000)
+    trial = PWMTrainer(alg, task, seed, capacity)
     trial.step()
     opening = clock.seconds
     for _ in range(10):
         trial.step()
     each = (clock.seconds - opening) / 10
-    values["iterations"] = max(2, int((budget - clock.seconds - opening) / each))
-    trainer = PWMTrainer(PWMConfig.model_validate(values), task, seed, capacity=1_000_000)
+    iterations = max(2, int((budget - clock.seconds - opening) / each))
+    trainer = PWMTrainer(alg.model_copy(update={"iterations": iterations}), task, seed, capacity)
     while trainer.iteration < trainer.config.iterations - 1 and clock.seconds < budget - each:
         trainer.step()
         if clock.due:
