@@ -10,11 +10,10 @@ import argparse
 import json
 import time
 from collections.abc import Callable
-from importlib import resources
 
 import torch
-import yaml
 
+from eigen2.config import load_config
 from eigen2.envs.control.catalogue import make_task
 from eigen2.pwm.config import PWMConfig
 from eigen2.pwm.trainer import PWMTrainer
@@ -24,10 +23,9 @@ PLAIN = 6.4
 
 
 def make_trainer(preset: str) -> PWMTrainer:
-    values = yaml.safe_load(resources.files("eigen2.conf").joinpath("alg", f"{preset}.yaml").read_text())
-    values.pop("also", None)
-    values["model"]["bootstrap_updates"] = 0
-    return PWMTrainer(PWMConfig.model_validate(values), make_task("dflex_ant"), seed=0, capacity=100_000)
+    alg = load_config([f"alg={preset}", "env=dflex_ant", "alg.model.bootstrap_updates=0"]).alg
+    assert isinstance(alg, PWMConfig)
+    return PWMTrainer(alg, make_task("dflex_ant"), seed=0, capacity=100_000)
 
 
 def core_seconds(work: Callable[[], object]) -> float:
