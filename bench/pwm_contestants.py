@@ -4,7 +4,7 @@
 
 Learners: pwm_mlp, pwm_flow, sac, td3 (Stable-Baselines3 with its defaults and eight environments). All act on the
 same simulator and are evaluated the same way: no noise, real rewards, whole episodes from common start states. The
-clock is this process's CPU time on one thread without the evaluations, which are measurement, not learning.
+clock is this process's CPU time on one thread without the measured evaluations.
 """
 
 import argparse
@@ -121,23 +121,24 @@ def run_sb3(kind: type[SAC] | type[TD3], task: Task, seed: int, budget: float) -
 
 
 def run_pwm(preset: str, task: Task, seed: int, budget: float) -> Clock:
-    """The schedule needs the number of iterations beforehand: a few trial iterations tell how many will fit."""
-    config = load_config([f"alg={preset}", f"env={task.name}", f"alg.evaluate_every={10**9}"])
-    alg, capacity = config.alg, config.replay.capacity
-    assert isinstance(alg, PWMConfig)
+    """The schedule needs the number of iterations: how many will fit is estimated anew at every measurement.
+
+    The trainer's own evaluations, by which it decides to go back, are learning and count.
+    """
+    config = load_config([f"alg={preset}", f"env={task.name}"])
+    assert isinstance(config.alg, PWMConfig)
+    trainer = PWMTrainer(config.alg, task, seed, config.replay.capacity)
     clock = Clock(task, budget, seed)
-    trial = PWMTrainer(alg, task, seed, capacity)
-    trial.step()
+    trainer.step()
     opening = clock.seconds
-    for _ in range(10):
-        trial.step()
-    each = (clock.seconds - opening) / 10
-    iterations = max(2, int((budget - clock.seconds - opening) / each))
-    trainer = PWMTrainer(alg.model_copy(update={"iterations": iterations}), task, seed, capacity)
-    while trainer.iteration < trainer.config.iterations - 1 and clock.seconds < budget - each:
-        trainer.step()
-        if clock.due:
+    while not trainer.done:
+        if "went_back_to" in trainer.step():
+            print(f"{clock.seconds:.0f} of {budget:.0f} CPU s: went back", file=sys.stderr, flush=True)
+        if clock.due and not trainer.done:
             clock.evaluate(trainer.agent.greedy(trainer.collector.observations))
+            each = (clock.seconds - opening) / (trainer.iteration - 1)
+            iterations = trainer.iteration + max(1, int((budget - clock.seconds) / each))
+            trainer.config = trainer.config.model_copy(update={"iterations": iterations})
     clock.evaluate(trainer.agent.greedy(trainer.collector.observations))
     return clock
 

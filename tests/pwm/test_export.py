@@ -4,7 +4,7 @@ import torch
 
 from eigen2.envs.control.catalogue import make_task
 from eigen2.errors import DamagedStateError
-from eigen2.pwm.export import load_policy, policy_weights, save_checkpoint, save_policy
+from eigen2.pwm.export import load_policy, policy_in, save_checkpoint, save_policy
 from eigen2.pwm.trainer import PWMTrainer
 
 
@@ -21,7 +21,7 @@ def some_observations():
 
 def test_an_exported_policy_acts_as_the_trainer_evaluates(trained, tmp_path):
     expected = trained.agent.greedy(trained.collector.observations)(some_observations())
-    weights = policy_weights(trained.state_dict())
+    weights = policy_in(trained.state_dict())
     save_policy(tmp_path / "final.pt", weights, trained.config, trained.task, 1)
     save_policy(tmp_path / "best.pt", trained.best_weights(), trained.config, trained.task, 1)
     save_checkpoint(tmp_path / "latest.pt", trained.state_dict(), trained.config, trained.task)

@@ -46,9 +46,9 @@ def test_best_is_the_best_closed_loop_evaluation(run: Path) -> None:
     metrics = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     evaluated = {record["step"]: record["eval_return"] for record in metrics if "eval_return" in record}
     assert evaluated.keys() == {2, 4, 6, 7}
-    best = Checkpoints(run).load("best").state()
-    assert best["best_score"] == max(evaluated.values())
-    assert evaluated[best["best_iteration"]] == best["best_score"]
+    best = Checkpoints(run).load("best").state()["best"]
+    assert best["score"] == max(evaluated.values())
+    assert evaluated[best["iteration"]] == best["score"]
 
 
 def test_init_is_written_once(lab: Lab, run: Path, tmp_path: Path) -> None:

@@ -126,6 +126,9 @@ class PWMConfig(Section):
     """Learning rates fall linearly to this share at the last iteration."""
     average: float = Field(0.0, ge=0, lt=1)
     """Decay of the moving average of actor weights that is evaluated and exported; 0 takes the weights as they are."""
+    go_back: bool = True
+    """After an evaluation that lost a larger part of the gain so far than the learning rates still are of their start,
+    go on from the best weights."""
     evaluate_every: int = Field(100, ge=1)
     """Iterations between closed-loop evaluations; the last iteration always has one."""
     evaluate_episodes: int = Field(20, ge=1)

@@ -24,15 +24,24 @@ FORMAT = "eigen2-pwm-policy-1"
 Weights = Mapping[str, Tensor]
 
 
-def policy_weights(state: Mapping[str, Any]) -> dict[str, Tensor]:
-    """The evaluated policy in a trainer's state: `model.*`, `actor.*` and `observations.*`, as in `best_policy`."""
-    agent, statistics = state["agent"], state["collector"]["observations"]
-    parts = {"model": agent["model"], "actor": agent["average_actor"], "observations": statistics}
+def policy_weights(weights: Mapping[str, Any]) -> dict[str, Tensor]:
+    """Of an agent's state and its observation statistics what acts: `model.*`, `actor.*` and `observations.*`."""
+    agent = weights["agent"]
+    parts = {
+        "model": agent["model"],
+        "actor": agent["average_actor"],
+        "observations": weights["observations"],
+    }
     return {
-        f"{part}.{name}": torch.as_tensor(np.asarray(value))
+        f"{part}.{name}": torch.as_tensor(value if isinstance(value, Tensor) else np.asarray(value)).cpu()
         for part, values in parts.items()
         for name, value in values.items()
     }
+
+
+def policy_in(state: Mapping[str, Any]) -> dict[str, Tensor]:
+    """The evaluated policy in a trainer's state."""
+    return policy_weights({"agent": state["agent"], "observations": state["collector"]["observations"]})
 
 
 def policy_contents(weights: Weights, config: PWMConfig, task: Task, iteration: int) -> dict[str, Any]:
@@ -54,7 +63,7 @@ def save_policy(path: Path, weights: Weights, config: PWMConfig, task: Task, ite
 
 def save_checkpoint(path: Path, state: dict[str, Any], config: PWMConfig, task: Task) -> None:
     """A policy file that also holds the whole training state but the replay, its arrays as tensors."""
-    contents = policy_contents(policy_weights(state), config, task, int(state["iteration"]))
+    contents = policy_contents(policy_in(state), config, task, int(state["iteration"]))
     torch.save({**contents, "training": _as_tensors(state)}, path)
 
 

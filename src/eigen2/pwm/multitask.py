@@ -18,6 +18,7 @@ from eigen2.envs.control.environments import Task
 from eigen2.envs.control.reference_policies import Policy, Returns, play
 from eigen2.errors import DataError
 from eigen2.pwm.agent import Behaviour
+from eigen2.pwm.best import Best
 from eigen2.pwm.config import PWMConfig
 from eigen2.pwm.normaliser import Normaliser
 from eigen2.pwm.optimiser import Optimiser, falling_rate
@@ -38,9 +39,7 @@ class TaskPolicy:
         self.behaviour = Behaviour(config, task.action_size, own_seed, model.embedding.device)
         self.learner = PolicyLearner(config, self.behaviour)
         self.view = TaskView(model, number)
-        self.best_score = float("-inf")
-        self.best_iteration = 0
-        self.best_actor: dict[str, Tensor] = {}
+        self.best = Best()
 
     def latent(self, observation: Tensor) -> Tensor:
         """Raw observations of the task [..., o], padded or not -> [..., L]"""
@@ -60,10 +59,12 @@ class TaskPolicy:
 
         return act
 
-    def judge(self, result: Returns, iteration: int) -> None:
-        if result.mean > self.best_score:
-            self.best_score, self.best_iteration = result.mean, iteration
-            self.best_actor = self.behaviour.state_dict()["average_actor"]
+    def judge(self, score: float, iteration: int, bearable: float) -> None:
+        """Goes back to its best weights if more than the `bearable` part of what it gained is lost."""
+        if self.best.offer(score, iteration):
+            self.best.weights = self.behaviour.state_dict()
+        elif self.best.lost(score) > bearable:
+            self.behaviour.load_state_dict(self.best.weights)
 
     def state_dict(self) -> dict[str, Any]:
         return {
@@ -71,9 +72,7 @@ class TaskPolicy:
             "rewards": self.rewards.state_dict(),
             "behaviour": self.behaviour.state_dict(),
             "learner": self.learner.state_dict(),
-            "best_score": self.best_score,
-            "best_iteration": self.best_iteration,
-            "best_actor": dict(self.best_actor),
+            "best": self.best.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -81,9 +80,7 @@ class TaskPolicy:
         self.rewards.load_state_dict(state["rewards"])
         self.behaviour.load_state_dict(state["behaviour"])
         self.learner.load_state_dict(state["learner"])
-        self.best_score = float(state["best_score"])
-        self.best_iteration = int(state["best_iteration"])
-        self.best_actor = dict(state["best_actor"])
+        self.best.load_state_dict(state["best"])
 
 
 class MultiTaskTrainer:
@@ -123,7 +120,7 @@ class MultiTaskTrainer:
     @property
     def best_score(self) -> float:
         """Mean of the tasks' best evaluations; all tasks are evaluated for the first time when the model is done."""
-        return float(np.mean([policy.best_score for policy in self.policies]))
+        return float(np.mean([policy.best.score for policy in self.policies]))
 
     def begin(self, sources: Sequence[tuple[int, Replay]]) -> None:
         """The data: (number of the task, its replay), at least one for each task."""
@@ -157,7 +154,9 @@ class MultiTaskTrainer:
             self.iteration += 1
             if self.iteration == self.config.iterations:
                 metrics |= {
-                    key: value for policy in self.policies for key, value in self._evaluate(policy).items()
+                    key: value
+                    for policy in self.policies
+                    for key, value in self._evaluate(policy, 1.0).items()
                 }
         else:
             metrics = self._train_policy()
@@ -174,7 +173,7 @@ class MultiTaskTrainer:
         """The world model, and for each task the actor of its best evaluation and its statistics."""
         named: dict[str, Any] = {f"model.{name}": value for name, value in self.model.state_dict().items()}
         for policy in self.policies:
-            actor = policy.best_actor or policy.behaviour.state_dict()["average_actor"]
+            actor = (policy.best.weights or policy.behaviour.state_dict())["average_actor"]
             prefix = f"tasks.{policy.task.name}"
             named |= {f"{prefix}.actor.{name}": value for name, value in actor.items()}
             statistics = policy.observations.state_dict()
@@ -253,10 +252,10 @@ class MultiTaskTrainer:
             metrics = policy.learner.improve(policy.view, start, noise, order, share)
         self.iteration += 1
         if done + 1 == length or (done + 1) % config.evaluate_every == 0:
-            metrics |= self._evaluate(policy)
+            metrics |= self._evaluate(policy, share if config.go_back else 1.0)
         return {"task": float(number), **metrics}
 
-    def _evaluate(self, policy: TaskPolicy) -> Metrics:
+    def _evaluate(self, policy: TaskPolicy, bearable: float) -> Metrics:
         result = self.evaluate(self.policies.index(policy), self.config.evaluate_episodes)
-        policy.judge(result, self.iteration)
+        policy.judge(result.mean, self.iteration, bearable)
         return {f"return_{policy.task.name}": result.mean}

@@ -16,8 +16,10 @@ from eigen2.envs.control.environments import Task
 from eigen2.envs.control.reference_policies import Returns, play
 from eigen2.errors import DataError
 from eigen2.pwm.agent import Agent
+from eigen2.pwm.best import Best
 from eigen2.pwm.collector import Act, Collector, schema_of
 from eigen2.pwm.config import PWMConfig
+from eigen2.pwm.export import policy_weights
 from eigen2.pwm.optimiser import Optimiser, falling_rate
 from eigen2.pwm.policy_learning import Metrics, PolicyLearner
 from eigen2.pwm.sequences import SequenceBatch, cut_sequences, whole_sequences
@@ -50,10 +52,7 @@ class PWMTrainer:
         self.iteration = 0
         self.pretrained = 0
         """Gradient steps of pretraining done."""
-        self.best_score = float("-inf")
-        self.best_iteration = 0
-        self.best_policy: dict[str, Tensor] = {}
-        """Encoder, actor and observation statistics of the best evaluation so far."""
+        self.best = Best()
 
     @property
     def done(self) -> bool:
@@ -63,8 +62,13 @@ class PWMTrainer:
     def steps(self) -> int:
         return self.config.pretrain_steps + self.config.iterations
 
+    @property
+    def best_score(self) -> float:
+        return self.best.score
+
     def best_weights(self) -> dict[str, Tensor]:
-        return dict(self.best_policy) or self._policy_weights()
+        """Encoder, actor and observation statistics of the best evaluation, or as they are before the first."""
+        return policy_weights(self.best.weights or self._weights())
 
     def take_records(self) -> dict[str, list[dict[str, Any]]]:
         return {}
@@ -72,7 +76,8 @@ class PWMTrainer:
     def step(self) -> Metrics:
         """One iteration, or a part of pretraining.
 
-        -> metrics; `eval_*` are there when the agent was evaluated in the real environment.
+        -> metrics; `eval_*` are there when the agent was evaluated in the real environment, and `went_back_to`
+        when that made it go on from the weights of an earlier iteration.
         """
         if self.pretrained < self.config.pretrain_updates:
             return self._pretrain()
@@ -80,17 +85,9 @@ class PWMTrainer:
         metrics = self.train_model() | self.train_policy()
         self.iteration += 1
         if self.done or self.iteration % self.config.evaluate_every == 0:
-            result = self.evaluate(self.config.evaluate_episodes)
-            metrics |= {
-                "eval_return": result.mean,
-                "eval_std": result.std,
-                "eval_length": float(result.lengths.mean()),
-            }
-            if result.mean > self.best_score:
-                self.best_score, self.best_iteration = result.mean, self.iteration
-                self.best_policy = self._policy_weights()
-        if self.best_policy:
-            metrics["champion"] = self.best_score
+            metrics |= self._judge()
+        if self.best.weights:
+            metrics["champion"] = self.best.score
         return metrics | {
             "env_steps": float(self.collector.steps),
             "train_return": self.collector.recent_return,
@@ -167,6 +164,27 @@ class PWMTrainer:
             self.threads,
         )
 
+    def _judge(self) -> Metrics:
+        """Evaluates; a policy that fell too far below the best one is given up for it.
+
+        It may lose as large a part of what was gained as the learning rates still are of their start: while they are
+        high, bad evaluations are the way to better ones, and when they are low, nothing lost is found again.
+        """
+        result = self.evaluate(self.config.evaluate_episodes)
+        metrics = {
+            "eval_return": result.mean,
+            "eval_std": result.std,
+            "eval_length": float(result.lengths.mean()),
+        }
+        bearable = self._share if self.config.go_back else 1.0
+        if self.best.offer(result.mean, self.iteration):
+            self.best.weights = self._weights()
+        elif self.best.lost(result.mean) > bearable:
+            self.agent.load_state_dict(self.best.weights["agent"])
+            self.collector.observations.load_state_dict(self.best.weights["observations"])
+            metrics["went_back_to"] = float(self.best.iteration)
+        return metrics
+
     def state_dict(self) -> dict[str, Any]:
         return {
             "iteration": self.iteration,
@@ -175,9 +193,7 @@ class PWMTrainer:
             "optimiser": self.optimiser.state_dict(),
             "learner": self.learner.state_dict(),
             "collector": self.collector.state_dict(),
-            "best_score": self.best_score,
-            "best_iteration": self.best_iteration,
-            "best_policy": dict(self.best_policy),
+            "best": self.best.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -187,9 +203,7 @@ class PWMTrainer:
         self.optimiser.load_state_dict(state["optimiser"])
         self.learner.load_state_dict(state["learner"])
         self.collector.load_state_dict(state["collector"])
-        self.best_score = float(state["best_score"])
-        self.best_iteration = int(state["best_iteration"])
-        self.best_policy = dict(state["best_policy"])
+        self.best.load_state_dict(state["best"])
 
     def use_replay(self, replay: Replay) -> None:
         """Goes on with a restored replay, whose sampling streams are part of its own snapshot."""
@@ -199,15 +213,12 @@ class PWMTrainer:
         seed = seeds.integer(self.seed, "replay")
         return Replay(schema_of(self.task), self.capacity, seed, compress=self.compress)
 
-    def _policy_weights(self) -> dict[str, Tensor]:
-        """Copies, named as in the world model, the actor and the statistics."""
-        parts = {"model": self.agent.model.state_dict(), "actor": self.agent.average_actor.state_dict()}
-        named = {f"{part}.{name}": value for part, values in parts.items() for name, value in values.items()}
-        statistics = self.collector.observations.state_dict()
-        named |= {
-            f"observations.{name}": torch.as_tensor(np.asarray(value)) for name, value in statistics.items()
+    def _weights(self) -> dict[str, Any]:
+        """Copies of all the networks and of what they are fed with."""
+        return {
+            "agent": self.agent.state_dict(),
+            "observations": self.collector.observations.state_dict(),
         }
-        return {name: value.detach().cpu().clone() for name, value in named.items()}
 
     @property
     def _share(self) -> float:

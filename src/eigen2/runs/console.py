@@ -14,7 +14,15 @@ from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-SHOWN = ("fitness_best", "fitness_mean", "validation_best", "train_return", "eval_return", "champion")
+SHOWN = (
+    "fitness_best",
+    "fitness_mean",
+    "validation_best",
+    "train_return",
+    "eval_return",
+    "went_back_to",
+    "champion",
+)
 """Metrics worth a place in the box and in the line, where a trainer has them."""
 
 

@@ -22,7 +22,7 @@ from eigen2.envs.control.task import PHYSICS_NOTE
 from eigen2.errors import ConfigError
 from eigen2.pwm.card import CardFacts, model_card
 from eigen2.pwm.config import PWMConfig
-from eigen2.pwm.export import load_policy, policy_weights, save_checkpoint, save_policy
+from eigen2.pwm.export import load_policy, policy_in, policy_weights, save_checkpoint, save_policy
 from eigen2.pwm.parity import count_parameters
 from eigen2.runs.build import control_task
 from eigen2.runs.directory import RunDirectory
@@ -166,13 +166,13 @@ def _write_policy(path: Path, name: str, state: dict[str, Any], source: Source) 
     if name == "latest":
         save_checkpoint(path, state, source.alg, source.task)
     else:
-        weights = state["best_policy"] if name == "best" else policy_weights(state)
+        weights = policy_weights(state["best"]["weights"]) if name == "best" else policy_in(state)
         save_policy(path, weights, source.alg, source.task, _iteration(name, state))
 
 
 def _iteration(name: str, state: dict[str, Any]) -> int:
     """The iteration a file's policy is of; the best one was evaluated some time before it was saved."""
-    return int(state["best_iteration" if name == "best" else "iteration"])
+    return int((state["best"] if name == "best" else state)["iteration"])
 
 
 def _absent(source: Source) -> dict[str, str]:
@@ -203,7 +203,7 @@ def _card_facts(source: Source, scores: dict[str, float]) -> CardFacts:
         scores={FILES[name]: scores[FILES[name]] for name in states},
         random_return=scores["random"],
         stand_still_return=scores["stand_still"],
-        best_evaluation=states["best"]["best_score"] if "best" in states else None,
+        best_evaluation=states["best"]["best"]["score"] if "best" in states else None,
         files={
             FILES[name]: f"{MEANING[name]}, iteration {_iteration(name, states[name])}" for name in states
         },

@@ -1,0 +1,39 @@
+"""The best evaluation of a run: the score, the weights it was of, and when to go back to them."""
+
+from typing import Any
+
+
+class Best:
+    """`offer` every evaluation; `weights` are nested dicts as in a `state_dict`, empty before the first."""
+
+    def __init__(self) -> None:
+        self.score = float("-inf")
+        self.iteration = 0
+        self.weights: dict[str, Any] = {}
+        self.lowest = float("inf")
+        """The worst evaluation so far."""
+
+    def offer(self, score: float, iteration: int) -> bool:
+        """-> whether it is the best so far; the caller then stores the `weights`."""
+        self.lowest = min(self.lowest, score)
+        if score <= self.score:
+            return False
+        self.score, self.iteration = score, iteration
+        return True
+
+    def lost(self, score: float) -> float:
+        """How much of what was gained, from the worst evaluation to the best, is missing at `score`: 0 to 1."""
+        return (self.score - score) / max(self.score - self.lowest, 1e-9)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "score": self.score,
+            "iteration": self.iteration,
+            "weights": dict(self.weights),
+            "lowest": self.lowest,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.score, self.iteration = float(state["score"]), int(state["iteration"])
+        self.weights = dict(state["weights"])
+        self.lowest = float(state["lowest"])
