@@ -171,14 +171,14 @@ def test_first_the_model_is_learned_then_the_policies_one_after_the_other(traine
 def test_a_policy_that_lost_what_it_had_gained_goes_back(trainer):
     policy = trainer.policies[0]
     best = policy.behaviour.state_dict()
-    policy.judge(0.0, 1, bearable=0.5)
-    policy.judge(100.0, 2, bearable=0.5)
+    policy.judge(0.0, 1, limit=0.5)
+    policy.judge(100.0, 2, limit=0.5)
     for parameter in policy.behaviour.average_actor.parameters():
         parameter.add_(1.0)
-    policy.judge(60.0, 3, bearable=0.5)
+    policy.judge(60.0, 3, limit=0.5)
     fallen = policy.behaviour.state_dict()["average_actor"]
     assert not any(torch.equal(fallen[name], value) for name, value in best["average_actor"].items())
-    policy.judge(40.0, 4, bearable=0.5)
+    policy.judge(40.0, 4, limit=0.5)
     found = policy.behaviour.state_dict()["average_actor"]
     assert all(torch.equal(found[name], value) for name, value in best["average_actor"].items())
 

@@ -21,7 +21,7 @@ def experience(steps=60):
 
 def test_sequences_follow_one_episode_and_mark_what_lies_behind_its_end():
     replay = experience()
-    batch = cut_sequences(replay, 500, 8, seeds.generator(0, "test"))
+    batch = cut_sequences(replay, 500, 8, 0, seeds.generator(0, "test"))
     everything = replay.transitions(np.arange(len(replay))).clone()
     following = {
         row.numpy().tobytes(): after
@@ -41,7 +41,7 @@ def test_sequences_follow_one_episode_and_mark_what_lies_behind_its_end():
 
 def test_falls_are_seen_at_every_depth_as_often_as_they_happen():
     replay = experience(120)
-    batch = cut_sequences(replay, 20_000, 8, seeds.generator(0, "test"))
+    batch = cut_sequences(replay, 20_000, 8, 0, seeds.generator(0, "test"))
     share = replay.transitions(np.arange(len(replay))).step["terminated"].float().mean().item()
     seen = ((batch.terminated * batch.valid).sum(1) / batch.valid.sum(1)).numpy()
     np.testing.assert_allclose(seen, share, rtol=0.35)
@@ -51,15 +51,15 @@ def test_falls_are_seen_at_every_depth_as_often_as_they_happen():
 def test_drawn_batches_are_not_overwritten_by_the_next_draw():
     replay = experience()
     stream = seeds.generator(0, "test")
-    first = cut_sequences(replay, 50, 4, stream)
+    first = cut_sequences(replay, 50, 4, 0, stream)
     kept = [tensor.clone() for tensor in vars(first).values()]
-    cut_sequences(replay, 50, 4, stream)
+    cut_sequences(replay, 50, 4, 0, stream)
     for before, after in zip(kept, vars(first).values(), strict=True):
         assert (before == after).all()
 
 
 def test_whole_sequences_are_valid_throughout_and_end_an_episode_only_at_their_last_step():
-    batch = whole_sequences(experience(120), 2000, 8)
+    batch = whole_sequences(experience(120), 2000, 8, 0)
     assert (batch.valid == 1).all()
     assert (batch.terminated[:-1] == 0).all()
     assert batch.terminated[-1].sum() > 0
@@ -72,6 +72,6 @@ def test_a_model_of_whole_sequences_expects_falls_about_as_often_as_they_happen(
         ModelConfig(latent=16, units=(16,), encoder_units=(16,)), 11, 3, torch.Generator().manual_seed(0)
     )
     torch.nn.init.constant_(model.termination_head.bias, float(torch.logit(share)))
-    loss = model.loss(whole_sequences(replay, 20_000, 8), 1.0, torch.Generator().manual_seed(0))
+    loss = model.loss(whole_sequences(replay, 20_000, 8, 0), 1.0, torch.Generator().manual_seed(0))
     (slope,) = torch.autograd.grad(loss.termination, model.termination_head.bias)
     assert abs(slope.item()) < 0.35 * share.item()

@@ -37,3 +37,9 @@ class Best:
         self.score, self.iteration = float(state["score"]), int(state["iteration"])
         self.weights = dict(state["weights"])
         self.lowest = float(state["lowest"])
+
+
+def bearable(share: float) -> float:
+    """The part of the gain that may be lost at `share` of the learning rates: all of it in the first half of a run, when
+    bad evaluations are the way to better ones, then ever less, because what is lost at low rates is not found again."""
+    return min(1.0, 2.0 * share)

@@ -121,14 +121,15 @@ class PWMConfig(Section):
     """Uniformly random steps per environment before the first iteration."""
     horizon: int = Field(16, ge=1)
     """Steps of model training sequences and of imagination."""
+    newest: int = Field(0, ge=0)
+    """Half of what model and policy learn from is drawn from this many newest steps; 0: all stored steps alike."""
     gamma: float = Field(0.99, gt=0, lt=1)
     final_rate: float = Field(0.02, gt=0, le=1)
     """Learning rates fall linearly to this share at the last iteration."""
     average: float = Field(0.0, ge=0, lt=1)
     """Decay of the moving average of actor weights that is evaluated and exported; 0 takes the weights as they are."""
     go_back: bool = True
-    """After an evaluation that lost a larger part of the gain so far than the learning rates still are of their start,
-    go on from the best weights."""
+    """In the second half, after an evaluation that lost too much of the gain so far, go on from the best weights."""
     evaluate_every: int = Field(100, ge=1)
     """Iterations between closed-loop evaluations; the last iteration always has one."""
     evaluate_episodes: int = Field(20, ge=1)

@@ -18,7 +18,7 @@ from eigen2.envs.control.environments import Task
 from eigen2.envs.control.reference_policies import Policy, Returns, play
 from eigen2.errors import DataError
 from eigen2.pwm.agent import Behaviour
-from eigen2.pwm.best import Best
+from eigen2.pwm.best import Best, bearable
 from eigen2.pwm.config import PWMConfig
 from eigen2.pwm.normaliser import Normaliser
 from eigen2.pwm.optimiser import Optimiser, falling_rate
@@ -59,11 +59,11 @@ class TaskPolicy:
 
         return act
 
-    def judge(self, score: float, iteration: int, bearable: float) -> None:
-        """Goes back to its best weights if more than the `bearable` part of what it gained is lost."""
+    def judge(self, score: float, iteration: int, limit: float) -> None:
+        """Goes back to its best weights if more than the part `limit` of what it gained is lost."""
         if self.best.offer(score, iteration):
             self.best.weights = self.behaviour.state_dict()
-        elif self.best.lost(score) > bearable:
+        elif self.best.lost(score) > limit:
             self.behaviour.load_state_dict(self.best.weights)
 
     def state_dict(self) -> dict[str, Any]:
@@ -252,10 +252,10 @@ class MultiTaskTrainer:
             metrics = policy.learner.improve(policy.view, start, noise, order, share)
         self.iteration += 1
         if done + 1 == length or (done + 1) % config.evaluate_every == 0:
-            metrics |= self._evaluate(policy, share if config.go_back else 1.0)
+            metrics |= self._evaluate(policy, bearable(share) if config.go_back else 1.0)
         return {"task": float(number), **metrics}
 
-    def _evaluate(self, policy: TaskPolicy, bearable: float) -> Metrics:
+    def _evaluate(self, policy: TaskPolicy, limit: float) -> Metrics:
         result = self.evaluate(self.policies.index(policy), self.config.evaluate_episodes)
-        policy.judge(result.mean, self.iteration, bearable)
+        policy.judge(result.mean, self.iteration, limit)
         return {f"return_{policy.task.name}": result.mean}

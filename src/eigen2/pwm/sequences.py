@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from eigen2.replay.buffer import Replay
+from eigen2.replay.sampling import draw_numbers
 
 
 @dataclass(frozen=True)
@@ -31,9 +32,9 @@ class SequenceBatch:
     """[H, n], 1 up to the episode's end, 0 behind it, where the last step is repeated"""
 
 
-def whole_sequences(replay: Replay, n: int, horizon: int) -> SequenceBatch:
-    """Drawn from the replay's own stream."""
-    batch = replay.sample_sequences(n, horizon)
+def whole_sequences(replay: Replay, n: int, horizon: int, newest: int) -> SequenceBatch:
+    """Drawn from the replay's own stream; with `newest`, half of them from that many last written steps."""
+    batch = replay.sample_sequences(n, horizon, newest=newest)
     return SequenceBatch(
         batch.observation["obs"].clone(),
         batch.step["action"].clone(),
@@ -43,9 +44,10 @@ def whole_sequences(replay: Replay, n: int, horizon: int) -> SequenceBatch:
     )
 
 
-def cut_sequences(replay: Replay, n: int, horizon: int, stream: np.random.Generator) -> SequenceBatch:
-    first = replay.links.first
-    return sequences_from(replay, stream.integers(first, first + len(replay), n), horizon)
+def cut_sequences(
+    replay: Replay, n: int, horizon: int, newest: int, stream: np.random.Generator
+) -> SequenceBatch:
+    return sequences_from(replay, draw_numbers(replay.links, stream, n, newest), horizon)
 
 
 def sequences_from(replay: Replay, starts: NDArray[np.int64], horizon: int) -> SequenceBatch:

@@ -16,7 +16,7 @@ from eigen2.envs.control.environments import Task
 from eigen2.envs.control.reference_policies import Returns, play
 from eigen2.errors import DataError
 from eigen2.pwm.agent import Agent
-from eigen2.pwm.best import Best
+from eigen2.pwm.best import Best, bearable
 from eigen2.pwm.collector import Act, Collector, schema_of
 from eigen2.pwm.config import PWMConfig
 from eigen2.pwm.export import policy_weights
@@ -126,14 +126,14 @@ class PWMTrainer:
         return self._fit_model(updates, "sequences", self.iteration)
 
     def _fit_model(self, updates: int, purpose: str, index: int) -> Metrics:
-        config, replay = self.config, self.replay
+        config, replay, newest = self.config, self.replay, self.config.newest
         starts = seeds.generator(self.seed, purpose, index)
         times = seeds.torch_generator(self.seed, f"{purpose} flow time", index)
         for _ in range(updates):
             if config.model.sequences == "whole":
-                batch = whole_sequences(replay, config.model.batch, config.horizon)
+                batch = whole_sequences(replay, config.model.batch, config.horizon, newest)
             else:
-                batch = cut_sequences(replay, config.model.batch, config.horizon, starts)
+                batch = cut_sequences(replay, config.model.batch, config.horizon, newest, starts)
             loss = self.agent.model.loss(self._prepared(batch), config.gamma, times)
             norm = self.optimiser.step(loss.total, self._share)
         return loss.metrics() | {"model_gradient": norm}
@@ -146,7 +146,7 @@ class PWMTrainer:
         shape = (config.horizon, config.actor.batch, self.task.action_size)
         metrics: Metrics = {}
         for _ in range(config.actor.updates):
-            batch = self.replay.sample(config.actor.batch)
+            batch = self.replay.sample(config.actor.batch, newest=config.newest)
             with torch.no_grad():
                 start = self.agent.model.encode(self._normalise(batch.observation["obs"]))
             noise = torch.randn(shape, generator=noise_stream).to(self.device)
@@ -165,21 +165,17 @@ class PWMTrainer:
         )
 
     def _judge(self) -> Metrics:
-        """Evaluates; a policy that fell too far below the best one is given up for it.
-
-        It may lose as large a part of what was gained as the learning rates still are of their start: while they are
-        high, bad evaluations are the way to better ones, and when they are low, nothing lost is found again.
-        """
+        """Evaluates; a policy that fell too far below the best one is given up for it."""
         result = self.evaluate(self.config.evaluate_episodes)
         metrics = {
             "eval_return": result.mean,
             "eval_std": result.std,
             "eval_length": float(result.lengths.mean()),
         }
-        bearable = self._share if self.config.go_back else 1.0
+        limit = bearable(self._share) if self.config.go_back else 1.0
         if self.best.offer(result.mean, self.iteration):
             self.best.weights = self._weights()
-        elif self.best.lost(result.mean) > bearable:
+        elif self.best.lost(result.mean) > limit:
             self.agent.load_state_dict(self.best.weights["agent"])
             self.collector.observations.load_state_dict(self.best.weights["observations"])
             metrics["went_back_to"] = float(self.best.iteration)

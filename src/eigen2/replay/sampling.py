@@ -61,11 +61,10 @@ class Sampler:
         self.streams = {kind: seeds.generator(seed, f"replay.{kind}") for kind in KINDS}
         self._outputs: dict[tuple[int, ...], Output] = {}
 
-    def uniform(self, n: int, n_step: int, gamma: float) -> Batch:
+    def uniform(self, n: int, n_step: int, gamma: float, newest: int) -> Batch:
         self._require(1)
         stream = self.streams["uniform" if n_step == 1 else "n_step"]
-        numbers = stream.integers(self._links.first, self._links.total, n)
-        return self.gather(numbers, n_step, gamma)
+        return self.gather(draw_numbers(self._links, stream, n, newest), n_step, gamma)
 
     def prioritised(self, n: int, n_step: int, gamma: float, tree: SumTree, beta: float) -> Batch:
         """Stratified draws proportional to the leaves; weights ``(size * p) ** -beta`` over their largest."""
@@ -79,9 +78,9 @@ class Sampler:
         weights = torch.from_numpy((weight / weight.max()).astype(np.float32))
         return Batch(batch.observation, batch.next_observation, batch.step, batch.discount, numbers, weights)
 
-    def sequences(self, n: int, horizon: int) -> Sequences:
+    def sequences(self, n: int, horizon: int, newest: int) -> Sequences:
         self._require(horizon)
-        path = self._draw_paths(n, horizon)
+        path = self._draw_paths(n, horizon, newest)
         entries = path % self._links.capacity
         slots = np.concatenate([self._links.slots[entries, 0], self._links.slots[entries[-1:], 1]])
         out = self._output((horizon + 1, n))
@@ -128,13 +127,13 @@ class Sampler:
         steps = reached.sum(axis=0)
         out.discount[:] = np.where(fields["terminated"][last[:, 0]], 0.0, gamma**steps)
 
-    def _draw_paths(self, n: int, horizon: int) -> Numbers:
-        """Transition numbers ``[horizon, n]``, uniform over all starts that have a whole horizon ahead of them."""
+    def _draw_paths(self, n: int, horizon: int, newest: int) -> Numbers:
+        """Transition numbers ``[horizon, n]``, drawn from all starts that have a whole horizon ahead of them."""
         links, stream = self._links, self.streams["sequences"]
         found: list[Numbers] = []
         missing = n
         for _ in range(4):
-            path, reached = links.walk(stream.integers(links.first, links.total, missing), horizon - 1)
+            path, reached = links.walk(draw_numbers(links, stream, missing, newest), horizon - 1)
             found.append(path[:, reached[-1]])
             missing -= found[-1].shape[1]
             if missing == 0:
@@ -172,3 +171,11 @@ class Sampler:
             raise DataError(
                 f"The replay holds {len(self._links)} transitions; at least {transitions} are needed."
             )
+
+
+def draw_numbers(links: Links, stream: np.random.Generator, n: int, newest: int) -> Numbers:
+    """Live transitions ``[n]``, all alike, but every other one of the `newest` if that is not 0."""
+    numbers = stream.integers(links.first, links.total, n)
+    if newest:
+        numbers[::2] = stream.integers(max(links.first, links.total - newest), links.total, -(-n // 2))
+    return numbers
