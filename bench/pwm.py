@@ -53,7 +53,8 @@ def contest(job: tuple[str, str, int, float]) -> dict[str, Any]:
 
 
 def summary(runs: list[dict[str, Any]]) -> dict[str, float]:
-    """Final and best over the curve, and how much of its best the worst seed kept to the end."""
+    """Final and best over the curve, how much of its best the worst seed kept to the end, and how often, over all seeds,
+    networks were given up for earlier ones (which PWM does by its own evaluations, see docs/pwm.md)."""
     final = np.array([run["curve"][-1][1] for run in runs])
     best = np.array([max(score for _, score in run["curve"]) for run in runs])
     return {
@@ -61,6 +62,7 @@ def summary(runs: list[dict[str, Any]]) -> dict[str, float]:
         "lowest": float(final.min()),
         "best": float(best.mean()),
         "kept": float((final / best).min()),
+        "given_up": float(sum(len(run["given_up"]) for run in runs)),
         "cpu_seconds": float(np.mean([run["cpu_seconds"] for run in runs])),
     }
 
@@ -133,7 +135,9 @@ def main() -> None:
         print(
             f"\n{name}: doing nothing {still:.0f}, random {random:.0f}, balancing about {STANDING[name]:.0f}"
         )
-        print(f"{'learner':10s} {'final':>8s} {'lowest':>8s} {'best':>8s} {'kept':>6s} {'CPU s':>7s}")
+        print(
+            f"{'learner':10s} {'final':>8s} {'lowest':>8s} {'best':>8s} {'kept':>6s} {'back':>5s} {'CPU s':>7s}"
+        )
         facts |= {f"{name}_stand_still": round(still, 1), f"{name}_random": round(random, 1)}
         rows = {
             learner: summary([run for run in runs if run["task"] == name and run["learner"] == learner])
@@ -142,7 +146,7 @@ def main() -> None:
         for learner, row in rows.items():
             print(
                 f"{learner:10s} {row['final']:8.0f} {row['lowest']:8.0f} {row['best']:8.0f} {row['kept']:6.2f} "
-                f"{row['cpu_seconds']:7.0f}"
+                f"{row['given_up']:5.0f} {row['cpu_seconds']:7.0f}"
             )
             facts |= {f"{name}_{learner}_{key}": round(value, 3) for key, value in row.items()}
         for bar, met in bars(rows, STANDING[name]).items():

@@ -38,6 +38,8 @@ class Clock:
     def __init__(self, task: Task, budget: float, seed: int) -> None:
         self.task, self.budget, self.seed = task, budget, seed
         self.curve: list[tuple[float, float]] = []
+        self.given_up: list[tuple[float, float]] = []
+        """When PWM went back to earlier networks, and what those it gave up had earned in its own evaluation."""
         self._measured = 0.0
         self._start = time.process_time()
 
@@ -55,6 +57,12 @@ class Clock:
         self.curve.append((at, score))
         self._measured += time.process_time() - before
         print(f"{at:.0f} of {self.budget:.0f} CPU s: {score:.0f}", file=sys.stderr, flush=True)
+
+    def give_up(self, score: float) -> None:
+        self.given_up.append((self.seconds, score))
+        print(
+            f"{self.seconds:.0f} of {self.budget:.0f} CPU s: gave up {score:.0f}", file=sys.stderr, flush=True
+        )
 
 
 class SimulatorForSB3(VecEnv):
@@ -132,8 +140,9 @@ def run_pwm(preset: str, task: Task, seed: int, budget: float) -> Clock:
     trainer.step()
     opening = clock.seconds
     while not trainer.done:
-        if "went_back_to" in trainer.step():
-            print(f"{clock.seconds:.0f} of {budget:.0f} CPU s: went back", file=sys.stderr, flush=True)
+        metrics = trainer.step()
+        if "went_back_to" in metrics:
+            clock.give_up(metrics["eval_return"])
         if clock.due and not trainer.done:
             clock.evaluate(trainer.agent.greedy(trainer.collector.observations))
             each = (clock.seconds - opening) / (trainer.iteration - 1)
@@ -156,7 +165,8 @@ def main() -> None:
         clock = run_pwm(PRESETS[arguments.learner], task, arguments.seed, arguments.budget)
     else:
         clock = run_sb3(SAC if arguments.learner == "sac" else TD3, task, arguments.seed, arguments.budget)
-    print(json.dumps({**vars(arguments), "cpu_seconds": clock.seconds, "curve": clock.curve}))
+    found = {"cpu_seconds": clock.seconds, "curve": clock.curve, "given_up": clock.given_up}
+    print(json.dumps({**vars(arguments), **found}))
 
 
 if __name__ == "__main__":

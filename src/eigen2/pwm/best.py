@@ -40,6 +40,6 @@ class Best:
 
 
 def bearable(share: float) -> float:
-    """The part of the gain that may be lost at `share` of the learning rates: all of it in the first half of a run, when
-    bad evaluations are the way to better ones, then ever less, because what is lost at low rates is not found again."""
-    return min(1.0, 2.0 * share)
+    """The part of the gain that may be lost at `share` of the learning rates: all of it until the last fifth of a run,
+    since bad evaluations are the way to better ones, then ever less, since what is lost last is not found again."""
+    return min(1.0, 5.0 * share)

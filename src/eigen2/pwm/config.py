@@ -129,7 +129,7 @@ class PWMConfig(Section):
     average: float = Field(0.0, ge=0, lt=1)
     """Decay of the moving average of actor weights that is evaluated and exported; 0 takes the weights as they are."""
     go_back: bool = True
-    """In the second half, after an evaluation that lost too much of the gain so far, go on from the best weights."""
+    """In the last fifth, after an evaluation that lost too much of the gain so far, go on from the best weights."""
     evaluate_every: int = Field(100, ge=1)
     """Iterations between closed-loop evaluations; the last iteration always has one."""
     evaluate_episodes: int = Field(20, ge=1)
