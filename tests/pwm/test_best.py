@@ -29,7 +29,7 @@ def test_nothing_is_lost_before_anything_was_gained():
 
 
 def run_with_a_better_past(config, iterations_after):
-    """Trains two iterations, says that they were a triumph, trains on. -> trainer, the weights of the triumph"""
+    """Trains two iterations, calls them a triumph, trains on. -> trainer, the triumph's weights, metrics after it"""
     trainer = PWMTrainer(config, make_task("dflex_hopper"), 5, capacity=1000)
     for _ in range(2):
         trainer.step()
@@ -40,8 +40,12 @@ def run_with_a_better_past(config, iterations_after):
     return trainer, triumph, [trainer.step() for _ in range(iterations_after)]
 
 
-def same(a, b):
-    return all(torch.equal(a["agent"][part][name], b["agent"][part][name]) for part in a["agent"] for name in a["agent"][part])  # fmt: skip
+def same(first, second):
+    return all(
+        torch.equal(value, second["agent"][part][name])
+        for part, weights in first["agent"].items()
+        for name, value in weights.items()
+    )
 
 
 def test_a_fallen_policy_is_given_up_for_the_best_one(tiny):
