@@ -52,6 +52,7 @@ def test_a_fallen_policy_is_given_up_for_the_best_one(tiny):
     trainer, triumph, metrics = run_with_a_better_past(tiny(iterations=6, evaluate_every=10), 4)
     assert metrics[-1]["went_back_to"] == 2.0
     assert metrics[-1]["eval_return"] < 1e4  # what was measured, not what it went back to
+    triumph["agent"]["actor"] = triumph["agent"]["average_actor"]  # what was evaluated
     assert same(trainer._weights(), triumph)
     for name, value in triumph["observations"].items():
         np.testing.assert_array_equal(trainer.collector.observations.state_dict()[name], value)

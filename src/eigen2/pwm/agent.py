@@ -51,6 +51,12 @@ class Behaviour:
         for name, module in self.modules().items():
             module.load_state_dict(state[name])
 
+    def go_back(self, state: dict[str, Any]) -> None:
+        """To an evaluated state. The actor becomes its average, which is what was evaluated; on its own it would draw the
+        average elsewhere within an iteration."""
+        self.load_state_dict(state)
+        self.actor.load_state_dict(state["average_actor"])
+
 
 class Agent(Behaviour):
     """A behaviour and the world model it was learned in."""

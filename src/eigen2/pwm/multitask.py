@@ -64,7 +64,7 @@ class TaskPolicy:
         if self.best.offer(score, iteration):
             self.best.weights = self.behaviour.state_dict()
         elif self.best.lost(score) > limit:
-            self.behaviour.load_state_dict(self.best.weights)
+            self.behaviour.go_back(self.best.weights)
 
     def state_dict(self) -> dict[str, Any]:
         return {

@@ -176,7 +176,7 @@ class PWMTrainer:
         if self.best.offer(result.mean, self.iteration):
             self.best.weights = self._weights()
         elif self.best.lost(result.mean) > limit:
-            self.agent.load_state_dict(self.best.weights["agent"])
+            self.agent.go_back(self.best.weights["agent"])
             self.collector.observations.load_state_dict(self.best.weights["observations"])
             metrics["went_back_to"] = float(self.best.iteration)
         return metrics
