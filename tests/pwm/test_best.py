@@ -12,7 +12,7 @@ from eigen2.pwm.trainer import PWMTrainer
 def judged(*scores):
     best = Best()
     for iteration, score in enumerate(scores):
-        best.offer(score, iteration)
+        best.judge(score, iteration, dict, limit=1.0)
     return best
 
 
@@ -33,9 +33,8 @@ def run_with_a_better_past(config, iterations_after):
     trainer = PWMTrainer(config, make_task("dflex_hopper"), 5, capacity=1000)
     for _ in range(2):
         trainer.step()
-    trainer.best.offer(-1e6, 1)
-    trainer.best.offer(1e6, 2)
-    trainer.best.weights = trainer._weights()
+    trainer.best.judge(-1e6, 1, dict, limit=1.0)
+    trainer.best.judge(1e6, 2, trainer._weights, limit=1.0)
     triumph = trainer._weights()
     return trainer, triumph, [trainer.step() for _ in range(iterations_after)]
 

@@ -4,7 +4,8 @@ import torch
 
 from eigen2.envs.control.catalogue import make_task
 from eigen2.errors import DamagedStateError
-from eigen2.pwm.export import load_policy, policy_in, save_checkpoint, save_policy
+from eigen2.pwm.agent import policy_in
+from eigen2.pwm.export import load_policy, save_checkpoint, save_policy
 from eigen2.pwm.trainer import PWMTrainer
 
 

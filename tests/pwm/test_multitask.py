@@ -175,10 +175,10 @@ def test_a_policy_that_lost_what_it_had_gained_goes_back(trainer):
     policy.judge(100.0, 2, limit=0.5)
     for parameter in policy.behaviour.average_actor.parameters():
         parameter.add_(1.0)
-    policy.judge(60.0, 3, limit=0.5)
+    assert "went_back_to" not in policy.judge(60.0, 3, limit=0.5)
     fallen = policy.behaviour.state_dict()["average_actor"]
     assert not any(torch.equal(fallen[name], value) for name, value in best["average_actor"].items())
-    policy.judge(40.0, 4, limit=0.5)
+    assert policy.judge(40.0, 4, limit=0.5) == {"return_pendulum": 40.0, "went_back_to": 2.0}
     found = policy.behaviour.state_dict()["average_actor"]
     assert all(torch.equal(found[name], value) for name, value in best["average_actor"].items())
 

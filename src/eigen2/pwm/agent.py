@@ -1,7 +1,7 @@
 """The networks of one PWM agent and how they act; what is exported and evaluated."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -87,6 +87,26 @@ class Agent(Behaviour):
             return action
 
         return act
+
+
+def policy_weights(weights: Mapping[str, Any]) -> dict[str, Tensor]:
+    """Of an agent's state and its observation statistics what acts: `model.*`, `actor.*` and `observations.*`."""
+    agent = weights["agent"]
+    parts = {
+        "model": agent["model"],
+        "actor": agent["average_actor"],
+        "observations": weights["observations"],
+    }
+    return {
+        f"{part}.{name}": torch.as_tensor(value if isinstance(value, Tensor) else np.asarray(value)).cpu()
+        for part, values in parts.items()
+        for name, value in values.items()
+    }
+
+
+def policy_in(state: Mapping[str, Any]) -> dict[str, Tensor]:
+    """The evaluated policy in a trainer's state."""
+    return policy_weights({"agent": state["agent"], "observations": state["collector"]["observations"]})
 
 
 @torch.no_grad()

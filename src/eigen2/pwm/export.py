@@ -16,32 +16,12 @@ from torch import Tensor
 from eigen2.envs.control.environments import Task
 from eigen2.envs.control.reference_policies import Policy
 from eigen2.errors import DamagedStateError
-from eigen2.pwm.agent import Agent
+from eigen2.pwm.agent import Agent, policy_in
 from eigen2.pwm.config import PWMConfig
 from eigen2.pwm.normaliser import Normaliser
 
 FORMAT = "eigen2-pwm-policy-1"
 Weights = Mapping[str, Tensor]
-
-
-def policy_weights(weights: Mapping[str, Any]) -> dict[str, Tensor]:
-    """Of an agent's state and its observation statistics what acts: `model.*`, `actor.*` and `observations.*`."""
-    agent = weights["agent"]
-    parts = {
-        "model": agent["model"],
-        "actor": agent["average_actor"],
-        "observations": weights["observations"],
-    }
-    return {
-        f"{part}.{name}": torch.as_tensor(value if isinstance(value, Tensor) else np.asarray(value)).cpu()
-        for part, values in parts.items()
-        for name, value in values.items()
-    }
-
-
-def policy_in(state: Mapping[str, Any]) -> dict[str, Tensor]:
-    """The evaluated policy in a trainer's state."""
-    return policy_weights({"agent": state["agent"], "observations": state["collector"]["observations"]})
 
 
 def policy_contents(weights: Weights, config: PWMConfig, task: Task, iteration: int) -> dict[str, Any]:

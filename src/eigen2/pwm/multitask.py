@@ -59,12 +59,13 @@ class TaskPolicy:
 
         return act
 
-    def judge(self, score: float, iteration: int, limit: float) -> None:
+    def judge(self, score: float, iteration: int, limit: float) -> Metrics:
         """Goes back to its best weights if more than the part `limit` of what it gained is lost."""
-        if self.best.offer(score, iteration):
-            self.best.weights = self.behaviour.state_dict()
-        elif self.best.lost(score) > limit:
+        metrics = {f"return_{self.task.name}": score}
+        if self.best.judge(score, iteration, self.behaviour.state_dict, limit):
             self.behaviour.go_back(self.best.weights)
+            metrics["went_back_to"] = float(self.best.iteration)
+        return metrics
 
     def state_dict(self) -> dict[str, Any]:
         return {
@@ -252,10 +253,9 @@ class MultiTaskTrainer:
             metrics = policy.learner.improve(policy.view, start, noise, order, share)
         self.iteration += 1
         if done + 1 == length or (done + 1) % config.evaluate_every == 0:
-            metrics |= self._evaluate(policy, bearable(share) if config.go_back else 1.0)
+            metrics |= self._evaluate(policy, bearable(share, config.go_back))
         return {"task": float(number), **metrics}
 
     def _evaluate(self, policy: TaskPolicy, limit: float) -> Metrics:
         result = self.evaluate(self.policies.index(policy), self.config.evaluate_episodes)
-        policy.judge(result.mean, self.iteration, limit)
-        return {f"return_{policy.task.name}": result.mean}
+        return policy.judge(result.mean, self.iteration, limit)

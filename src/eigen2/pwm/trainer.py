@@ -15,11 +15,10 @@ from eigen2 import seeds
 from eigen2.envs.control.environments import Task
 from eigen2.envs.control.reference_policies import Returns, play
 from eigen2.errors import DataError
-from eigen2.pwm.agent import Agent
+from eigen2.pwm.agent import Agent, policy_weights
 from eigen2.pwm.best import Best, bearable
 from eigen2.pwm.collector import Act, Collector, schema_of
 from eigen2.pwm.config import PWMConfig
-from eigen2.pwm.export import policy_weights
 from eigen2.pwm.optimiser import Optimiser, falling_rate
 from eigen2.pwm.policy_learning import Metrics, PolicyLearner
 from eigen2.pwm.sequences import SequenceBatch, cut_sequences, whole_sequences
@@ -172,10 +171,9 @@ class PWMTrainer:
             "eval_std": result.std,
             "eval_length": float(result.lengths.mean()),
         }
-        limit = bearable(self._share) if self.config.go_back else 1.0
-        if self.best.offer(result.mean, self.iteration):
-            self.best.weights = self._weights()
-        elif self.best.lost(result.mean) > limit:
+        if self.best.judge(
+            result.mean, self.iteration, self._weights, bearable(self._share, self.config.go_back)
+        ):
             self.agent.go_back(self.best.weights["agent"])
             self.collector.observations.load_state_dict(self.best.weights["observations"])
             metrics["went_back_to"] = float(self.best.iteration)

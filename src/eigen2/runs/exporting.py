@@ -20,9 +20,10 @@ from eigen2.envs.control.gymnasium_task import GymnasiumTask
 from eigen2.envs.control.reference_policies import at_random, play, stand_still
 from eigen2.envs.control.task import PHYSICS_NOTE
 from eigen2.errors import ConfigError
+from eigen2.pwm.agent import policy_in, policy_weights
 from eigen2.pwm.card import CardFacts, model_card
 from eigen2.pwm.config import PWMConfig
-from eigen2.pwm.export import load_policy, policy_in, policy_weights, save_checkpoint, save_policy
+from eigen2.pwm.export import load_policy, save_checkpoint, save_policy
 from eigen2.pwm.parity import count_parameters
 from eigen2.runs.build import control_task
 from eigen2.runs.directory import RunDirectory
