@@ -1,0 +1,63 @@
+"""Makes the small run directories that later versions must still resume: `python tests/upgrade/make.py DIR`.
+
+Each run is stopped by a signal after its second step. Beside it lies `expected.json`: what the same version computes
+when nothing stops it, so that a later version can prove that it goes on as this one would have.
+"""
+
+import json
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "runs" / "lab"))
+
+from command_lab import FLOW_WORLD_MODEL, ORDERS, PENDULUM, WEIGHTS, WORLD_MODEL, Lab, Moment  # noqa: E402
+
+LONGER = "alg.generations=4"
+KINDS = {
+    "erl_orders": (*ORDERS, LONGER, "alg.direct_steps=2", "alg.direct_days=8", "alg.direct_runs=2"),
+    "erl_weights": (*WEIGHTS, LONGER),
+    "erl_gym": (*PENDULUM, LONGER),
+    "pwm_mlp": (*WORLD_MODEL, "alg.iterations=4"),
+    "pwm_flow": (*FLOW_WORLD_MODEL, "alg.iterations=4"),
+}
+
+
+def make(lab: Lab, name: str, overrides: tuple[str, ...], to: Path, root: Path) -> None:
+    whole = lab.train(f"whole_{name}", overrides, root)
+    done = lab.run(
+        "train", *overrides, f"run.root={root}", f"run.name={name}",
+        moments=(Moment("stepped", "SIGTERM", 2),),
+    )  # fmt: skip
+    assert done.code == 75, (done.code, done.err)
+    (root / name / "lock").unlink()
+    _make_portable(root / name)
+    shutil.copytree(root / name, to / name)
+    expected = {
+        "metrics": _lines(whole / "metrics.jsonl"),
+        "evaluation": {k: v for k, v in _lines(whole / "evaluations.jsonl")[-1].items() if k != "time"},
+    }
+    (to / name / "expected.json").write_text(json.dumps(expected, indent=1) + "\n", encoding="utf-8")
+
+
+def _make_portable(run: Path) -> None:
+    """No word of the machine that made it."""
+    config = (run / "config.yaml").read_text(encoding="utf-8")
+    (run / "config.yaml").write_text(config.replace(str(run.parent), "runs"), encoding="utf-8")
+    facts = json.loads((run / "run.json").read_text(encoding="utf-8").replace(str(run.parent), "runs"))
+    facts |= {"host": "anywhere", "platform": "Linux"}
+    (run / "run.json").write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+if __name__ == "__main__":
+    target = Path(sys.argv[1])
+    target.mkdir(parents=True)
+    with tempfile.TemporaryDirectory() as place, Lab(Path(place)) as lab:
+        for kind, overrides in KINDS.items():
+            make(lab, kind, overrides, target, Path(place) / "runs")
