@@ -23,11 +23,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from eigen2 import seeds
+from eigen2.algorithms.erl.config import ERLConfig
+from eigen2.algorithms.erl.ddpg import Learners
+from eigen2.algorithms.erl.market import MarketTask
+from eigen2.algorithms.erl.trainer import ERLTrainer
 from eigen2.envs.config import TradingConfig
-from eigen2.erl.config import ERLConfig
-from eigen2.erl.ddpg import Learners
-from eigen2.erl.market import MarketTask
-from eigen2.erl.trainer import ERLTrainer
 from eigen2.market.data import MarketData, Split
 from eigen2.nets.market import project
 from eigen2.nets.stacked import Params, linear, norm, take

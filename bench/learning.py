@@ -38,49 +38,48 @@ MARKET = [
 
 def one_run(market: str, actions: str, mode: str, seed: int) -> dict[str, Any]:
     """Train in this process until the budget is spent; evaluation is not part of it."""
+    import torch
+
+    from eigen2.algorithms.erl.experiment import make_task, make_trainer
+    from eigen2.algorithms.erl.market import MarketTask
+    from eigen2.algorithms.erl.policy import market_policy
     from eigen2.config import load_config
     from eigen2.envs.trading import TradingCore
-    from eigen2.erl.market import MarketTask
-    from eigen2.erl.policy import market_policy
-    from eigen2.erl.trainer import ERLTrainer
     from eigen2.evaluation.backtest import Policy, run_policy
-    from eigen2.evaluation.evaluate import evaluate_market
+    from eigen2.evaluation.market import evaluate_market
     from eigen2.nets.stacked import Params, take
-    from eigen2.runs.build import build
 
     named = [f"env.data=planted_{market}", f"env.actions={actions}", f"seed={seed}", "alg.generations=1000"]
     config = load_config([*named, *MARKET, *MODES[mode]])
-    with build(config) as built:
-        data, task, trainer, env = built.market, built.task, built.trainer, config.env
-        assert data is not None
-        assert isinstance(trainer, ERLTrainer)
-        assert isinstance(task, MarketTask)
-        assert env.kind == "trading"
-        actors = [take(trainer.actors, [0])]
-        spent = 0.0
-        for leg in LEGS:
-            while spent < leg * BUDGET:
-                began = time.process_time()
-                trainer.step()
-                spent += time.process_time() - began
-            actors.append(take(trainer.champion.actor, slice(None)))
+    torch.set_num_threads(config.threads)
+    task = make_task(config)
+    assert isinstance(task, MarketTask)
+    data, env, trainer = task.market, task.env, make_trainer(config, task)
+    actors = [take(trainer.actors, [0])]
+    spent = 0.0
+    for leg in LEGS:
+        while spent < leg * BUDGET:
+            began = time.process_time()
+            trainer.step()
+            spent += time.process_time() - began
+        actors.append(trainer.champion.actor)
 
-        def policy(actor: Params) -> Policy:
-            return market_policy(task, actor, (data.validation, data.holdout))
+    def policy(actor: Params) -> Policy:
+        return market_policy(task, actor, (data.validation, data.holdout))
 
-        found = evaluate_market(data, env, policy(actors[-1]), "holdout", seed=seed, ledger=trainer.ledger)
-        base, best = (float(found.series[name].sum()) for name in ("equal_weight", "oracle"))
+    found = evaluate_market(data, env, policy(actors[-1]), "holdout", seed=seed, ledger=trainer.ledger)
+    base, best = (float(found.returns[name].sum()) for name in ("equal_weight", "oracle"))
 
-        def share(actor: Params) -> float:
-            played = run_policy(TradingCore(data, env, 1), policy(actor), data.holdout)
-            return (float(played.log_returns.sum()) - base) / (best - base)
+    def share(actor: Params) -> float:
+        played = run_policy(TradingCore(data, env, 1), policy(actor), data.holdout)
+        return (float(played.log_returns.sum()) - base) / (best - base)
 
-        untrained, *shares = [*map(share, actors[:-1]), found.share_of_oracle]
-        return {
-            "market": market, "actions": actions, "mode": mode, "seed": seed, "shares": shares,
-            "untrained": untrained, "skill": found.verdict.evidence_of_skill, "cpu": time.process_time(),
-            "generations": trainer.generation,
-        }  # fmt: skip
+    untrained, *shares = [*map(share, actors[:-1]), found.share_of_oracle]
+    return {
+        "market": market, "actions": actions, "mode": mode, "seed": seed, "shares": shares,
+        "untrained": untrained, "skill": found.verdict.evidence_of_skill, "cpu": time.process_time(),
+        "generations": trainer.generation,
+    }  # fmt: skip
 
 
 def main() -> None:

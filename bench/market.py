@@ -20,7 +20,7 @@ DAYS, SYMBOLS = 3888, 669
 
 def make_prices(directory: Path) -> dict[str, Path]:
     """A wide file of closes and a long file of OHLCV, ragged listings and gaps included."""
-    from eigen2.market.build import long_table, wide_table
+    from eigen2.market.canonical import long_table, wide_table
     from eigen2.market.prices import Prices
 
     random = np.random.default_rng(0)

@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 
 from eigen2.envs.control.catalogue import make_task
-from eigen2.envs.control.reference_policies import at_random, play, stand_still
+from eigen2.envs.control.reference_policies import at_random, stand_still
+from eigen2.envs.control.rollout import play_episodes
 
 LEARNERS = ("pwm_mlp", "pwm_flow", "sac", "td3")
 TASKS = {"dflex_hopper": (360.0, 3), "dflex_ant": (600.0, 2)}
@@ -54,7 +55,7 @@ def contest(job: tuple[str, str, int, float]) -> dict[str, Any]:
 
 def summary(runs: list[dict[str, Any]]) -> dict[str, float]:
     """Final and best over the curve, how much of its best the worst seed kept to the end, and how often, over all seeds,
-    networks were given up for earlier ones (which PWM does by its own evaluations, see docs/pwm.md)."""
+    the best weights were restored (which PWM does by its own evaluations, see docs/pwm.md)."""
     final = np.array([run["curve"][-1][1] for run in runs])
     best = np.array([max(score for _, score in run["curve"]) for run in runs])
     return {
@@ -62,7 +63,7 @@ def summary(runs: list[dict[str, Any]]) -> dict[str, float]:
         "lowest": float(final.min()),
         "best": float(best.mean()),
         "kept": float((final / best).min()),
-        "given_up": float(sum(len(run["given_up"]) for run in runs)),
+        "rollbacks": float(sum(len(run["rollbacks"]) for run in runs)),
         "cpu_seconds": float(np.mean([run["cpu_seconds"] for run in runs])),
     }
 
@@ -131,7 +132,9 @@ def main() -> None:
     facts: dict[str, Any] = {"picture": str(arguments.picture)}
     for name in arguments.tasks:
         task = make_task(name)
-        still, random = (play(task, p, 20, seed=0).mean for p in (stand_still(task), at_random(task, seed=0)))
+        still, random = (
+            play_episodes(task, p, 20, seed=0).mean for p in (stand_still(task), at_random(task, seed=0))
+        )
         print(
             f"\n{name}: doing nothing {still:.0f}, random {random:.0f}, balancing about {STANDING[name]:.0f}"
         )
@@ -146,7 +149,7 @@ def main() -> None:
         for learner, row in rows.items():
             print(
                 f"{learner:10s} {row['final']:8.0f} {row['lowest']:8.0f} {row['best']:8.0f} {row['kept']:6.2f} "
-                f"{row['given_up']:5.0f} {row['cpu_seconds']:7.0f}"
+                f"{row['rollbacks']:5.0f} {row['cpu_seconds']:7.0f}"
             )
             facts |= {f"{name}_{learner}_{key}": round(value, 3) for key, value in row.items()}
         for bar, met in bars(rows, STANDING[name]).items():

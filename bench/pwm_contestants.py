@@ -19,13 +19,12 @@ from stable_baselines3 import SAC, TD3
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv
 
+from eigen2.algorithms.pwm.config import PWMConfig
+from eigen2.algorithms.pwm.trainer import PWMTrainer
 from eigen2.config import load_config
 from eigen2.envs.control.catalogue import make_task
-from eigen2.envs.control.reference_policies import Policy, play
-from eigen2.envs.control.simulation import ControlBatch
+from eigen2.envs.control.rollout import Policy, play_episodes
 from eigen2.envs.control.task import SimulatedTask as Task
-from eigen2.pwm.config import PWMConfig
-from eigen2.pwm.trainer import PWMTrainer
 
 EVALUATIONS = 24
 EPISODES = 20
@@ -38,8 +37,8 @@ class Clock:
     def __init__(self, task: Task, budget: float, seed: int) -> None:
         self.task, self.budget, self.seed = task, budget, seed
         self.curve: list[tuple[float, float]] = []
-        self.given_up: list[tuple[float, float]] = []
-        """When PWM went back to earlier networks, and what those it gave up had earned in its own evaluation."""
+        self.rollbacks: list[tuple[float, float]] = []
+        """When PWM restored its best weights, and what those it replaced had earned in its own evaluation."""
         self._measured = 0.0
         self._start = time.process_time()
 
@@ -53,15 +52,17 @@ class Clock:
 
     def evaluate(self, policy: Policy) -> None:
         at, before = self.seconds, time.process_time()
-        score = play(self.task, policy, EPISODES, self.seed, "benchmark").mean
+        score = play_episodes(self.task, policy, EPISODES, self.seed, "benchmark").mean
         self.curve.append((at, score))
         self._measured += time.process_time() - before
         print(f"{at:.0f} of {self.budget:.0f} CPU s: {score:.0f}", file=sys.stderr, flush=True)
 
-    def give_up(self, score: float) -> None:
-        self.given_up.append((self.seconds, score))
+    def roll_back(self, score: float) -> None:
+        self.rollbacks.append((self.seconds, score))
         print(
-            f"{self.seconds:.0f} of {self.budget:.0f} CPU s: gave up {score:.0f}", file=sys.stderr, flush=True
+            f"{self.seconds:.0f} of {self.budget:.0f} CPU s: rolled back from {score:.0f}",
+            file=sys.stderr,
+            flush=True,
         )
 
 
@@ -71,7 +72,7 @@ class SimulatorForSB3(VecEnv):
     def __init__(self, task: Task, count: int, seed: int) -> None:
         import gymnasium as gym
 
-        self.batch = ControlBatch(task, count, seed)
+        self.batch = task.open(count, seed, "start")
         observation = gym.spaces.Box(-np.inf, np.inf, (task.observation_size,), np.float32)
         super().__init__(count, observation, gym.spaces.Box(-1.0, 1.0, (task.action_size,), np.float32))
         self._actions = np.zeros((count, task.action_size), np.float32)
@@ -131,7 +132,7 @@ def run_sb3(kind: type[SAC] | type[TD3], task: Task, seed: int, budget: float) -
 def run_pwm(preset: str, task: Task, seed: int, budget: float) -> Clock:
     """The schedule needs the number of iterations: how many will fit is estimated anew at every measurement.
 
-    The trainer's own evaluations, by which it decides to go back, are learning and count.
+    The trainer's own evaluations, by which it decides to roll back, are learning and count.
     """
     config = load_config([f"alg={preset}", f"env={task.name}"])
     assert isinstance(config.alg, PWMConfig)
@@ -141,14 +142,14 @@ def run_pwm(preset: str, task: Task, seed: int, budget: float) -> Clock:
     opening = clock.seconds
     while not trainer.done:
         metrics = trainer.step()
-        if "went_back_to" in metrics:
-            clock.give_up(metrics["eval_return"])
+        if "rollback_to" in metrics:
+            clock.roll_back(metrics["eval_return"])
         if clock.due and not trainer.done:
-            clock.evaluate(trainer.agent.greedy(trainer.collector.observations))
+            clock.evaluate(trainer.policy())
             each = (clock.seconds - opening) / (trainer.iteration - 1)
             iterations = trainer.iteration + max(1, int((budget - clock.seconds) / each))
             trainer.config = trainer.config.model_copy(update={"iterations": iterations})
-    clock.evaluate(trainer.agent.greedy(trainer.collector.observations))
+    clock.evaluate(trainer.policy())
     return clock
 
 
@@ -165,7 +166,7 @@ def main() -> None:
         clock = run_pwm(PRESETS[arguments.learner], task, arguments.seed, arguments.budget)
     else:
         clock = run_sb3(SAC if arguments.learner == "sac" else TD3, task, arguments.seed, arguments.budget)
-    found = {"cpu_seconds": clock.seconds, "curve": clock.curve, "given_up": clock.given_up}
+    found = {"cpu_seconds": clock.seconds, "curve": clock.curve, "rollbacks": clock.rollbacks}
     print(json.dumps({**vars(arguments), **found}))
 
 

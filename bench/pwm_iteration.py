@@ -13,10 +13,10 @@ from collections.abc import Callable
 
 import torch
 
+from eigen2.algorithms.pwm.config import PWMConfig
+from eigen2.algorithms.pwm.trainer import PWMTrainer
 from eigen2.config import load_config
 from eigen2.envs.control.catalogue import make_task
-from eigen2.pwm.config import PWMConfig
-from eigen2.pwm.trainer import PWMTrainer
 
 TARGET = 3.5
 PLAIN = 6.4

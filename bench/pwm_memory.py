@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from rich.console import Console
 
-from eigen2.runs.journal import read_log
-from eigen2.runs.verbs import start_run
+from eigen2.harness.journal import read_log
+from eigen2.harness.training import start_run
 
 TINY = (
     "env=dflex_hopper", "alg.environments=4", "alg.steps=2", "alg.random_steps=8", "alg.horizon=3",

@@ -27,6 +27,7 @@ from eigen2.envs.config import TradingConfig
 from eigen2.envs.trading import TradingCore
 from eigen2.replay import Field, Replay, Schema
 from eigen2.replay.schema import STEP_FIELDS
+from eigen2.store.objects import reference
 from replay_ant import part_ant
 from replay_peers import PEERS
 from small_markets import random_market
@@ -71,26 +72,30 @@ def market_table() -> Array:
 
 
 class Folder:
-    """Blobs as files: what a store would write, flushed to the disk."""
+    """Objects as plain files, named and proven as the store does it, flushed to the disk."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.known, self.written = path, set[str](), 0
 
     def save(self, replay: Replay) -> dict[str, Any]:
         self.written = 0
-        snapshot = replay.snapshot()
-        for name, data in snapshot.blobs(self.known):
-            with (self.path / name).open("wb") as file:
-                file.write(data)
+        return replay.snapshot().write(self.put, self.known.__contains__)
+
+    def put(self, chunks: list[bytes]) -> str:
+        ref = reference(chunks)
+        if ref.hash not in self.known:
+            with (self.path / ref.hash).open("wb") as file:
+                file.writelines(chunks)
                 file.flush()
                 os.fsync(file.fileno())
-            self.known.add(name)
-            self.written += len(data)
-        manifest: dict[str, Any] = snapshot.manifest
-        return manifest
+            self.known.add(ref.hash)
+            self.written += ref.size
+        return ref.hash
 
     def read(self, name: str) -> bytes:
-        return (self.path / name).read_bytes()
+        content = (self.path / name).read_bytes()
+        assert reference([content]).hash == name, f"{name} is damaged"
+        return content
 
 
 def persistence(replay: Replay, add_more: Callable[[], None], check: Callable[[Replay], None]) -> Figures:

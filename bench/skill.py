@@ -19,34 +19,22 @@ ACTIONS = ("orders", "weights")
 
 
 def one_run(market: str, actions: str, seed: int) -> dict[str, Any]:
-    """Train with the default settings and look at the holdout once."""
+    """Train with the default settings and evaluate on the holdout once."""
+    from eigen2.algorithms import registry
     from eigen2.config import load_config
-    from eigen2.erl.market import MarketTask
-    from eigen2.erl.policy import market_policy
-    from eigen2.erl.trainer import ERLTrainer
-    from eigen2.evaluation.evaluate import evaluate_market
-    from eigen2.evaluation.looks import HoldoutLooks
-    from eigen2.runs.build import build
+    from eigen2.harness.training import Host
 
     chosen = (NULL | PLANTED)[market]
     named = [f"env.actions={actions}", f"seed={seed}", f"alg.generations={GENERATIONS}"]
     config = load_config([*chosen, *named])
-    with build(config) as built:
-        data, task, trainer, env = built.market, built.task, built.trainer, config.env
-        assert data is not None
-        assert isinstance(trainer, ERLTrainer)
-        assert isinstance(task, MarketTask)
-        assert env.kind == "trading"
-        while not trainer.done:
-            trainer.step()
-        policy = market_policy(task, trainer.champion.actor, (data.validation, data.holdout))
-        found = evaluate_market(
-            data, env, policy, "holdout", seed=seed, ledger=trainer.ledger, looks=HoldoutLooks(1, 1)
-        )
-        return {
-            "market": market, "actions": actions, "seed": seed, "skill": found.verdict.evidence_of_skill,
-            "alpha": found.comparison.alpha.annual, "deflated_sharpe": found.deflated_sharpe, "pbo": found.pbo,
-        }  # fmt: skip
+    with registry.algorithm(config.alg.kind).open(config, Host(config).services) as experiment:
+        while not experiment.trainer.done:
+            experiment.trainer.step()
+        found = experiment.evaluate("holdout").facts
+    return {
+        "market": market, "actions": actions, "seed": seed, "skill": found["evidence_of_skill"],
+        "alpha": found["alpha"]["annual"], "deflated_sharpe": found["deflated_sharpe"], "pbo": found["pbo"],
+    }  # fmt: skip
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent / "runs" / "lab"))
+sys.path.insert(0, str(Path(__file__).parent / "harness" / "lab"))
 
 from command_lab import ORDERS, PENDULUM, Lab  # noqa: E402
 

@@ -52,7 +52,7 @@ def test_training_ends_with_the_table_and_the_run(lab: Lab, tmp_path: Path) -> N
     first, *_, last = done.out.splitlines()
     assert first == last == f"run {tmp_path / 'runs' / 'erl_random_walk_seed7'}"
     assert "3/3" in done.out
-    for shown in ("champion", "equal", "cash", "verdict", "holdout looks 1"):
+    for shown in ("champion", "equal", "cash", "verdict", "holdout uses 1"):
         assert shown in done.out
 
 

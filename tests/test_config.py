@@ -1,23 +1,17 @@
 """Presets and overrides become one frozen, typed config, and every mistake is named with what would be right."""
 
 from pathlib import Path
-from typing import Any, get_args
 
 import pytest
 import yaml
 from pydantic import ValidationError
 
-from eigen2.config import Config, differences, load_config, preset_config, presets, validate
+from eigen2.algorithms import registry
+from eigen2.algorithms.presets import read_presets
+from eigen2.config import computing_differences, differences, load_config, preset_config, validate
 from eigen2.envs.config import GymConfig, TradingConfig
 from eigen2.errors import ConfigError
-from eigen2.runs.verbs import config_facts, config_text
-
-CONF = Path(load_config.__code__.co_filename).parent / "conf"
-
-
-def preset(group: str, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load((CONF / group / f"{name}.yaml").read_text(encoding="utf-8"))
-    return found
+from eigen2.harness.commands import config_facts, config_text
 
 
 def refusal(*overrides: str) -> str:
@@ -137,29 +131,27 @@ def test_another_environment_is_another_kind_of_section() -> None:
     assert "Unknown key `env.window`" in refusal("env=gym", "env.window=8")
 
 
-def test_what_measured_best_on_an_environment_comes_with_its_preset() -> None:
-    tuned = preset("env", "trading")["tuned"]["erl"]
-    alg = load_config().alg
-    assert tuned
-    assert {key: getattr(alg, key) for key in tuned} == tuned
-    assert load_config(["alg.learners=3"]).alg.learners == 3
+def test_an_algorithms_preset_says_how_it_differs_by_kind_of_environment() -> None:
+    on = read_presets("eigen2.algorithms.erl.presets")["erl"]["on"]
+    for env, kind in (("trading", "trading"), ("gym", "gym"), ("pendulum", "control")):
+        alg = load_config([f"env={env}"]).alg
+        assert on[kind]
+        assert {key: getattr(alg, key) for key in on[kind]} == on[kind]
+    assert load_config(["alg.learners=2"]).alg.learners == 2
 
 
-def kinds(group: str) -> set[str]:
-    """The kinds of section that this version's config knows."""
-    annotation = Config.model_fields[group].annotation
-    return {section.model_fields["kind"].default for section in get_args(annotation) or (annotation,)}
+@pytest.mark.parametrize("name", read_presets("eigen2.conf.env"))
+def test_an_environments_preset_owns_nothing_but_the_environment(name: str) -> None:
+    config = load_config(["alg=pwm_tiny" if name == "tasks" else "alg=erl", f"env={name}"])
+    assert read_presets("eigen2.conf.env")[name].keys() <= type(config.env).model_fields.keys()
 
 
 def loadable() -> list[tuple[str, str]]:
-    """Each algorithm with an environment both kinds can learn, and each environment with an algorithm made for it."""
-    kind = {(group, name): preset(group, name)["kind"] for group in ("alg", "env") for name in presets(group)}
-    pairs = {(alg, "gym") for alg in presets("alg")}
-    pairs |= {
-        ("pwm_tiny" if kind["env", env] in ("control", "tasks") else "erl", env) for env in presets("env")
-    }
-    known = {group: kinds(group) for group in ("alg", "env")}
-    return sorted(p for p in pairs if kind["alg", p[0]] in known["alg"] and kind["env", p[1]] in known["env"])
+    """Each algorithm with an environment that all can learn, and each environment with an algorithm that takes it."""
+    pairs = {(alg, "gym") for alg in registry.preset_names()}
+    return sorted(
+        pairs | {("pwm_tiny" if env == "tasks" else "erl", env) for env in read_presets("eigen2.conf.env")}
+    )
 
 
 @pytest.mark.parametrize(("alg", "env"), loadable())
@@ -229,3 +221,37 @@ def test_the_shown_config_is_yaml_that_gives_the_same_config() -> None:
     assert validate(yaml.safe_load(config_text(facts))) == load_config(overrides)
     assert facts["differences"].keys() == {"alg.population", "run.root", "run.name"}
     assert config_text(config_facts([])).endswith("# as in the preset alg=erl env=trading")
+
+
+def test_an_algorithm_that_cannot_learn_an_environment_says_so() -> None:
+    assert "PWM learns control tasks" in refusal("alg=pwm_tiny", "env=trading")
+    assert "one environment at a time" in refusal("alg=erl", "env=tasks")
+
+
+def test_an_algorithm_nobody_brings_is_refused_by_its_name() -> None:
+    with pytest.raises(ConfigError, match="no algorithm called dreamer"):
+        validate({"alg": {"kind": "dreamer"}, "env": {"kind": "gym"}})
+
+
+def test_keys_that_only_operate_do_not_make_another_run() -> None:
+    overrides = [
+        "run.root=elsewhere",
+        "checkpoint.every=9",
+        "replay.every=3",
+        "cluster=processes",
+        "workers=5",
+    ]
+    assert computing_differences(load_config(), load_config([*overrides, "alg.generations=99"])) == {}
+    changed = computing_differences(
+        load_config(["alg=pwm_tiny", "env=gym"]), load_config(["alg=pwm_tiny", "env=gym", "alg.iterations=7"])
+    )
+    assert changed.keys() == {"alg.iterations"}, "the learning rate depends on it"
+
+
+def test_a_renamed_key_is_read_from_old_configs_and_pointed_to_on_the_command_line() -> None:
+    values = load_config(["alg=pwm_tiny", "env=gym"]).model_dump(mode="json")
+    values["alg"]["newest"] = values["alg"].pop("recent_window") + 5
+    assert validate(values).alg.model_dump()["recent_window"] == values["alg"]["newest"]
+    assert "`alg.newest` is now called `alg.recent_window`" in refusal(
+        "alg=pwm_tiny", "env=gym", "alg.newest=3"
+    )

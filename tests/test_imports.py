@@ -15,23 +15,20 @@ SOURCE = Path(eigen2.__file__).parent
 MODULES = sorted(SOURCE.rglob("*.py"))
 
 BOTTOM = {"errors", "section", "seeds"}
-LAYERS: tuple[set[str], ...] = (
-    BOTTOM,
-    {"market"},
-    {"replay", "envs", "nets"},
-    {"evaluation"},
-    {"erl", "pwm"},
-    {"runs"},
-    {"cli"},
-    {"__main__"},
-)
-"""A module may import from its own part and from the parts of lower layers, never from beside or above."""
-CONFIG_IMPORTS = {
-    "market.config", "envs.config", "envs.control.config", "erl.config", "pwm.config", "replay.config",
-    "errors", "section",
-}  # fmt: skip
-CONFIG_USERS = {"runs", "cli"}
-STORE_USERS = {"runs", "cli"}
+LIBRARIES = {
+    "market": set(),
+    "replay": set(),
+    "nets": set(),
+    "envs": {"market"},
+    "evaluation": {"market", "envs"},
+}
+"""Know no run, usable on their own; each with the libraries it may use."""
+SERVICES = {"store"}
+"""Know no RL and no config: they import errors and themselves."""
+DOORS = {"algorithms.contract", "algorithms.registry", "evaluation.result"}
+"""All that the harness may know of algorithms and of what they find."""
+CONFIG = {"algorithms.contract", "algorithms.registry", "algorithms.presets", "envs.config", "envs.control.config",
+          "replay.config"}  # fmt: skip
 GLOBAL_GENERATORS = {"seed", "rand", "randn", "randint", "random", "choice", "shuffle", "normal", "uniform",
                      "permutation", "standard_normal", "get_state", "set_state"}  # fmt: skip
 """Functions of `numpy.random` that read or change its global generator."""
@@ -68,8 +65,8 @@ def own_imports(path: Path) -> set[str]:
     return {name.removeprefix("eigen2.") for name in imported(path) if name.startswith("eigen2.")}
 
 
-def layer(part: str) -> int:
-    return next(level for level, names in enumerate(LAYERS) if part in names)
+def part(name: str) -> str:
+    return name.split(".")[0]
 
 
 def calls(path: Path) -> Iterator[tuple[str, ast.Call]]:
@@ -79,53 +76,71 @@ def calls(path: Path) -> Iterator[tuple[str, ast.Call]]:
             yield ast.unparse(node.func), node
 
 
-def test_every_part_of_the_package_has_a_place_in_the_order() -> None:
-    known = set().union(*LAYERS) | {"store", "config", "conf"}
-    assert {parts(path)[0] for path in MODULES if parts(path)} <= known
+def modules(*names: str) -> list[Path]:
+    return [path for path in MODULES if parts(path) and parts(path)[0] in names]
 
 
-def test_dependencies_point_downwards() -> None:
-    wrong = [
+def strangers(paths: list[Path], known: set[str]) -> list[str]:
+    """Imports of `paths` beyond `known`: whole parts, or single modules."""
+    return [
         f"{path.relative_to(SOURCE)} imports eigen2.{name}"
-        for path in MODULES
-        if parts(path) and parts(path)[0] not in ("store", "config", "conf")
-        for name in own_imports(path)
-        if (other := name.split(".")[0]) not in (parts(path)[0], "store", "config")
-        and layer(other) >= layer(parts(path)[0])
-        and not {other, parts(path)[0]} <= BOTTOM
+        for path in paths
+        for name in sorted(own_imports(path))
+        if part(name) not in known and name not in known
     ]
-    assert wrong == []
 
 
-def test_the_parts_of_one_layer_do_not_know_each_other() -> None:
-    wrong = [
-        f"{path.relative_to(SOURCE)} imports eigen2.{name}"
-        for path in MODULES
-        for name in own_imports(path)
-        for names in LAYERS[1:]
-        if parts(path)
-        and {parts(path)[0], name.split(".")[0]} <= names
-        and parts(path)[0] != name.split(".")[0]
-    ]
-    assert wrong == []
+def test_every_part_of_the_package_has_a_place() -> None:
+    known = {*BOTTOM, *LIBRARIES, *SERVICES, "algorithms", "conf", "config", "harness", "cli", "__main__"}
+    assert {parts(path)[0] for path in MODULES if parts(path)} == known
 
 
-def test_the_store_is_used_by_runs_alone_and_knows_only_the_errors() -> None:
-    for path in MODULES:
-        if not parts(path):
-            continue
-        used = {name.split(".")[0] for name in own_imports(path)}
-        if parts(path)[0] == "store":
-            assert used <= {"store", "errors"}, path
-        elif "store" in used:
-            assert parts(path)[0] in STORE_USERS, path
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_a_library_knows_only_what_lies_below_it(name: str) -> None:
+    assert strangers(modules(name), {name, *LIBRARIES[name], *BOTTOM}) == []
 
 
-def test_the_config_knows_only_the_sections_and_algorithms_do_not_know_the_config() -> None:
-    assert own_imports(SOURCE / "config.py") <= CONFIG_IMPORTS
-    for path in MODULES:
-        if "config" in own_imports(path):
-            assert parts(path)[0] in CONFIG_USERS, path
+def test_services_know_only_the_errors() -> None:
+    for name in SERVICES:
+        assert strangers(modules(name), {name, "errors"}) == []
+
+
+def test_the_harness_knows_no_algorithm_no_environment_and_no_market() -> None:
+    known = {"harness", *SERVICES, "replay", "config", *DOORS, *BOTTOM}
+    # `algorithms` alone is how `from eigen2.algorithms import registry` reads.
+    assert strangers(modules("harness"), known | {"algorithms"}) == []
+    inside = [name for path in modules("harness") for name in own_imports(path) if part(name) == "algorithms"]
+    assert set(inside) <= {"algorithms", "algorithms.contract"}
+    for path in modules("harness"):
+        assert "erl" not in path.read_text(encoding="utf-8").lower(), path
+        assert "pwm" not in path.read_text(encoding="utf-8").lower(), path
+
+
+def test_the_contract_knows_nothing_above_or_beside_it() -> None:
+    contract = SOURCE / "algorithms" / "contract.py"
+    # Config and Replay are names in signatures only.
+    assert own_imports(contract) <= {"evaluation.result", "section", "config", "replay"}
+    assert strangers([SOURCE / "algorithms" / "registry.py"], {"algorithms.contract", "errors"}) == []
+
+
+def test_algorithms_know_no_disk_and_not_each_other() -> None:
+    home = SOURCE / "algorithms"
+    shared = {f"algorithms.{path.stem}" for path in home.glob("*.py")}
+    packages = {path.parent.name for path in home.glob("*/__init__.py")}
+    assert packages == {"erl", "pwm", "sb3"}
+    for package in packages:
+        own = [path for path in modules("algorithms") if parts(path)[1:2] == (package,)]
+        mine = {
+            name
+            for path in own
+            for name in own_imports(path)
+            if f"{name}.".startswith(f"algorithms.{package}.")
+        }
+        assert strangers(own, {*LIBRARIES, *BOTTOM, "config"} | shared | mine) == []
+
+
+def test_the_config_knows_only_sections_and_the_registry() -> None:
+    assert strangers([SOURCE / "config.py"], CONFIG | BOTTOM | {"algorithms"}) == []
 
 
 def test_the_package_imports_no_tests_and_no_benchmarks() -> None:
@@ -150,14 +165,15 @@ def test_nothing_is_pickled_or_unpickled() -> None:
             assert options.get("allow_pickle", "False") == "False", path
             if name in ("torch.load", "torch.save"):
                 # The .pt files that `export` makes for other programs are the one place, and loading runs no code.
-                assert parts(path) == ("pwm", "export"), path
+                assert parts(path) == ("algorithms", "pwm", "export"), path
             if name == "torch.load":
                 assert options.get("weights_only") == "True", path
 
 
 def test_no_global_random_generator_is_read() -> None:
     wrong = []
-    for path in MODULES:
+    # One module hands the global generators to libraries that insist on them, and takes them back.
+    for path in set(MODULES) - {SOURCE / "algorithms" / "global_generators.py"}:
         if "random" in set(imported(path)):
             wrong.append(f"{path} imports random")
         for name, call in calls(path):
@@ -171,9 +187,12 @@ def test_no_global_random_generator_is_read() -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize("module", ["eigen2.cli", "eigen2.errors"])
-def test_the_command_line_starts_without_torch(module: str) -> None:
-    heavy = "{'torch', 'pandas', 'gymnasium', 'hydra'}"
+@pytest.mark.parametrize(
+    "module",
+    ["eigen2.cli", "eigen2.errors", "eigen2.harness.listing", "eigen2.store.integrity", "eigen2.config"],
+)
+def test_what_needs_no_network_starts_without_torch(module: str) -> None:
+    heavy = "{'torch', 'pandas', 'gymnasium', 'stable_baselines3'}"
     script = f"import sys, {module}; sys.exit(', '.join(sorted({heavy} & set(sys.modules))) or None)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{module} imports {done.stderr}"

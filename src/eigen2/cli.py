@@ -37,7 +37,7 @@ NEWEST = "\0newest"
 @app.command()
 def train(
     overrides: Overrides = None,
-    resume: Annotated[str | None, typer.Option("--resume", metavar="[RUN]", help="Go on with a run; the newest when none is named.")] = None,
+    resume: Annotated[str | None, typer.Option("--resume", metavar="[RUN]", help="Resume a run; the newest one when none is named.")] = None,
     log_dir: Annotated[Path | None, typer.Option("--log-dir", metavar="DIR", help="Directory that holds the runs; the same as run.root=DIR.", show_default=False)] = None,
     show_config: Annotated[bool, typer.Option("--show-config", help="Print the resolved config and what differs from the preset, then stop.")] = False,
     as_json: Json = False,
@@ -52,14 +52,18 @@ def train(
 
     [bold]eigen2 train env=gym env.id=Pendulum-v1[/bold]           any continuous Gymnasium task
 
-    [bold]eigen2 train --resume[/bold]                             go on with the newest run
-    """
-    from eigen2.runs.verbs import config_facts, config_text, resume_run, start_run
+    [bold]eigen2 train alg=sb3_sac env=gym[/bold]                  another algorithm, here Stable-Baselines3's SAC
 
+    [bold]eigen2 train --resume[/bold]                             resume the newest run
+    """
     if show_config:
+        from eigen2.harness.commands import config_facts, config_text
+
         found = config_facts(overrides or [], log_dir)
         _print_json(found) if as_json else typer.echo(config_text(found))
         return
+    from eigen2.harness.training import resume_run, start_run
+
     console = _console(as_json)
     if resume is None:
         facts = start_run(overrides or [], console, log_dir)
@@ -78,17 +82,25 @@ def evaluate(
     as_json: Json = False,
 ) -> None:  # fmt: skip
     """Closed-loop evaluation of a run's champion, or of a named benchmark, against the benchmarks."""
-    from eigen2.runs.verbs import look_at_policy, look_at_run
-
     given = arguments or []
-    look = look_at_policy(policy, split, given) if policy is not None else look_at_run(given, split, root)
-    _print_json(look.facts) if as_json else Console().print(look.shown, highlight=False)
+    if policy is not None:
+        from eigen2.config import load_config
+        from eigen2.evaluation.named import evaluate_named
+
+        config = load_config(given)
+        evaluation = evaluate_named(policy, config.env, config.seed, split)
+    else:
+        from eigen2.harness.directory import named_run
+        from eigen2.harness.training import evaluate_run
+
+        evaluation = evaluate_run(named_run(given, root), split, _warn)
+    _print_json(evaluation.facts) if as_json else Console().print(evaluation.shown, highlight=False)
 
 
 @app.command()
 def runs(root: Root = Path("runs"), as_json: Json = False) -> None:
     """Which run is which."""
-    from eigen2.runs.proving import list_runs
+    from eigen2.harness.listing import list_runs
 
     found = list_runs(root)
     if as_json:
@@ -97,37 +109,36 @@ def runs(root: Root = Path("runs"), as_json: Json = False) -> None:
     table = Table("name", "state", "step", "best", "MB")
     for run in found:
         best = "" if run["best"] is None else f"{run['best']:.4g}"
-        table.add_row(
-            run["name"], run["state"], f"{run['step']}/{run['steps']}", best, f"{run['bytes'] / 1e6:.1f}"
-        )
+        steps = "?" if run["steps"] is None else run["steps"]
+        table.add_row(run["name"], run["state"], f"{run['step']}/{steps}", best, f"{run['bytes'] / 1e6:.1f}")
     Console().print(table)
 
 
 @app.command()
 def verify(run: RunName, root: Root = Path("runs"), as_json: Json = False) -> None:
     """Check the hash of every stored byte of a run."""
-    from eigen2.runs.directory import find_run
+    from eigen2.harness.directory import find_run
     from eigen2.store.integrity import verify as verify_store
 
-    report = verify_store(find_run(run, root).path)
+    report = verify_store(find_run(run, root).checkpoints)
     _report(report.as_dict(), f"{report.objects} objects, {report.bytes:,} bytes, {len(report.manifests)} manifests: every hash holds.", report.ok, as_json, (*report.damaged, *report.missing))  # fmt: skip
 
 
 @app.command("verify-resume")
 def verify_resume(run: RunName, root: Root = Path("runs"), as_json: Json = False) -> None:
     """Run the last step again from the previous checkpoint and compare every tensor."""
-    from eigen2.runs.directory import find_run
-    from eigen2.runs.proving import verify_resume as prove
+    from eigen2.harness.directory import find_run
+    from eigen2.harness.verify import verify_resume as prove
 
-    proof = prove(find_run(run, root), _console(as_json))
+    proof = prove(find_run(run, root), _warn)
     _report(proof.to_json(), f"Steps {proof.first + 1} to {proof.last} ran again: every tensor and the replay are identical.", proof.ok, as_json, tuple(f"{name} differs after the step was run again" for name in proof.differing))  # fmt: skip
 
 
 @app.command()
 def fingerprint(run: RunName, root: Root = Path("runs"), as_json: Json = False) -> None:
     """One hash of the whole training state."""
-    from eigen2.runs.directory import find_run
-    from eigen2.runs.proving import run_fingerprint
+    from eigen2.harness.directory import find_run
+    from eigen2.harness.verify import run_fingerprint
 
     facts = run_fingerprint(find_run(run, root))
     _print_json(facts) if as_json else typer.echo(f"{facts['fingerprint']}  step {facts['step']}")
@@ -140,28 +151,25 @@ def export(
     root: Root = Path("runs"),
     as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Write a PWM run's policies as plain .pt files, with a model card."""
-    from eigen2.runs.directory import find_run
-    from eigen2.runs.exporting import export_run
+    """Write a run's policies as plain files, with a model card."""
+    from eigen2.harness.directory import find_run
+    from eigen2.harness.export import export_run
 
-    facts = export_run(find_run(run, root), to)
+    facts = export_run(find_run(run, root), to, _warn)
     if as_json:
         _print_json(facts)
         return
     for name, file in facts["files"].items():
-        typer.echo(f"{name:22} iteration {file['iteration']:<7} mean return {file['mean_return']:.1f}")
-    for name, why in facts["absent"].items():
+        typer.echo(f"{name:22} " + "  ".join(f"{key} {value}" for key, value in file.items()))
+    for name, why in facts.get("absent", {}).items():
         typer.echo(f"{name:22} not there yet: {why}")
-    typer.echo(
-        f"random actions {facts['random_return']:.1f}, standing still {facts['stand_still_return']:.1f}"
-    )
     typer.echo(facts["directory"])
 
 
 @data_app.command("list")
 def data_list(as_json: Json = False) -> None:
     """Embedded samples and synthetic markets, with their caveats."""
-    from eigen2.runs.verbs import sample_facts, sample_table
+    from eigen2.market.commands import sample_facts, sample_table
 
     _print_json({"samples": sample_facts()}) if as_json else Console().print(sample_table(), highlight=False)
 
@@ -169,26 +177,27 @@ def data_list(as_json: Json = False) -> None:
 @data_app.command("check")
 def data_check(file: Path, overrides: Overrides = None, as_json: Json = False) -> None:
     """Check a price file; every finding names file, row and symbol. Nothing is written."""
-    from eigen2.runs.verbs import check_prices
+    from eigen2.config import load_config
+    from eigen2.market.commands import check_prices
 
-    check_prices(file, overrides or [], _console(as_json), _print_json if as_json else None)
+    found = check_prices(file, load_config(overrides or []).env)
+    _print_json(found.to_json()) if as_json else typer.echo("\n".join(found.lines()))
+    found.require_usable()
 
 
 @data_app.command("build")
 def data_build(source: Path, out: Path, as_json: Json = False) -> None:
     """Read and check a price file, and write it as a canonical parquet file."""
-    from eigen2.market.build import build
+    from eigen2.market.commands import build_prices
 
-    prices, warnings = build(source, out)
-    days, symbols = prices.close.shape
-    facts = {"file": str(out), "days": days, "symbols": symbols, "warnings": [w.sentence() for w in warnings]}
-    _print_json(facts) if as_json else typer.echo(f"{out}: {days} days, {symbols} symbols")
+    facts = build_prices(source, out)
+    _print_json(facts) if as_json else typer.echo(f"{out}: {facts['days']} days, {facts['symbols']} symbols")
 
 
 @replay_app.command("info")
 def replay_info(run: RunName, root: Root = Path("runs"), as_json: Json = False) -> None:
     """Transitions, and what they cost in memory and on disk."""
-    from eigen2.runs.verbs import replay_facts
+    from eigen2.harness.commands import replay_facts
 
     facts = replay_facts(run, root)
     _print_json(facts) if as_json else typer.echo(
@@ -199,7 +208,7 @@ def replay_info(run: RunName, root: Root = Path("runs"), as_json: Json = False) 
 @replay_app.command("verify")
 def replay_verify(run: RunName, root: Root = Path("runs"), as_json: Json = False) -> None:
     """Decode every block of a run's replay and check it."""
-    from eigen2.runs.verbs import verify_replay
+    from eigen2.harness.commands import verify_replay
 
     facts = verify_replay(run, root)
     _print_json(facts) if as_json else typer.echo(f"{facts['segments']} segments: every block holds.")
@@ -212,7 +221,7 @@ def pwm_parity(
     as_json: Json = False,
 ) -> None:  # fmt: skip
     """Do mlp and flow have the same number of parameters, within 1 %?"""
-    from eigen2.runs.sizes import parity_facts, parity_table, require_parity
+    from eigen2.algorithms.pwm.parity import parity_facts, parity_table, require_parity
 
     facts = parity_facts(presets or [], env)
     _print_json(facts) if as_json else Console().print(parity_table(facts), highlight=False)
@@ -253,6 +262,11 @@ def _optional_resume(arguments: list[str]) -> list[str]:
 def _console(as_json: bool) -> Console:
     """Progress goes to stdout, unless that is kept for JSON."""
     return Console(stderr=as_json)
+
+
+def _warn(sentence: str) -> None:
+    """Something to know that is neither the result nor a failure."""
+    Console(stderr=True).print(sentence, highlight=False, markup=False, soft_wrap=True)
 
 
 def _print_json(facts: dict[str, Any]) -> None:

@@ -1,18 +1,17 @@
 """Presets and overrides -> one frozen, typed config.
 
-Hydra's compose API gives presets and override grammar; pydantic gives types, ranges and closed keys. A preset file
-lists only what differs from the defaults declared in the section classes. An `env` preset may also carry
-`tuned: {<alg kind>: {...}}`: algorithm settings that measured best on that kind of environment. An `alg` preset may
-carry `also: {<section>: {...}}`: settings outside the algorithm that go with its size, such as `checkpoint.every`.
+Hydra's compose API gives presets and override grammar; pydantic gives types, ranges and closed keys. A preset lists
+only what differs from the defaults declared in the section classes. An `alg` preset belongs to its algorithm, which
+also says how its settings differ by kind of environment; an `env` preset is a file in `conf/env`.
 """
 
 import difflib
+import hashlib
+import json
 from collections.abc import Iterator, Mapping, Sequence
-from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-import yaml
 from hydra import compose, initialize
 from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -20,30 +19,31 @@ from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException, OverrideParseException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, SerializeAsAny, ValidationError
 
+from eigen2.algorithms import registry
+from eigen2.algorithms.contract import AlgorithmConfig
+from eigen2.algorithms.presets import read_presets
 from eigen2.envs.config import GymConfig, TradingConfig
 from eigen2.envs.control.config import ControlConfig, TasksConfig
-from eigen2.erl.config import ERLConfig
 from eigen2.errors import ConfigError
-from eigen2.pwm.config import PWMConfig
 from eigen2.replay.config import ReplayConfig
-from eigen2.section import Section
+from eigen2.section import OPERATES, Section, computing
 
-GROUPS = ("alg", "env")
+DEFAULTS = {"alg": "erl", "env": "trading"}
 
 
 class RunConfig(Section):
-    root: Path = Path("runs")
+    root: Path = Field(Path("runs"), json_schema_extra=OPERATES)
     """Directory that holds the run directories."""
-    name: str | None = None
+    name: str | None = Field(None, json_schema_extra=OPERATES)
     """Name of the run; <alg>_<env>_seed<seed> when null."""
-    grace_seconds: float = Field(60.0, ge=0)
+    grace_seconds: float = Field(60.0, ge=0, json_schema_extra=OPERATES)
     """After a signal, how long the step in progress may take before it is dropped."""
 
 
 class CheckpointConfig(Section):
-    every: int = Field(1, ge=1)
+    every: int = Field(1, ge=1, json_schema_extra=OPERATES)
     """Steps between checkpoints; the last step always gets one."""
 
 
@@ -51,43 +51,21 @@ class Config(Section):
     seed: int = Field(7, ge=0, lt=2**63)
     """Root of every random stream."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    """auto takes CUDA, then MPS, then the CPU."""
     threads: int = Field(1, ge=1)
     """Torch threads; more than one helps only large networks on idle cores."""
-    cluster: Literal["inline", "processes"] = "inline"
+    cluster: Literal["inline", "processes"] = Field("inline", json_schema_extra=OPERATES)
     """Where agents are evaluated."""
-    workers: int = Field(2, ge=1)
+    workers: int = Field(2, ge=1, json_schema_extra=OPERATES)
     """Processes when cluster=processes; results do not depend on it."""
-    alg: Annotated[ERLConfig | PWMConfig, Field(discriminator="kind")] = ERLConfig()
-    env: Annotated[TradingConfig | GymConfig | ControlConfig | TasksConfig, Field(discriminator="kind")] = (
-        TradingConfig()
-    )
+    alg: SerializeAsAny[AlgorithmConfig]
+    env: Annotated[TradingConfig | GymConfig | ControlConfig | TasksConfig, Field(discriminator="kind")]
     run: RunConfig = RunConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
     replay: ReplayConfig = ReplayConfig()
 
-    presets: dict[str, str] = Field(default_factory=lambda: {"alg": "erl", "env": "trading"})
+    presets: dict[str, str] = Field(default_factory=lambda: dict(DEFAULTS), json_schema_extra=OPERATES)
     """Names of the chosen presets; set by `alg=NAME env=NAME`."""
-
-    @model_validator(mode="after")
-    def _algorithm_fits_environment(self) -> Self:
-        if self.alg.kind == "pwm" and self.env.kind == "trading":
-            raise ValueError("PWM learns control tasks; add e.g. env=pendulum, env=dflex_ant or env=gym")
-        if self.alg.kind == "pwm" and self.env.kind == "tasks" and self.alg.pretrain.replay is not None:
-            raise ValueError("env=tasks is trained on env.replays alone; leave alg.pretrain.replay out")
-        if self.alg.kind == "erl" and self.env.kind in ("control", "tasks"):
-            raise ValueError(
-                "ERL trades markets and plays Gymnasium tasks; use env=trading, env=gym or alg=pwm_tiny"
-            )
-        return self
-
-    @property
-    def steps(self) -> int:
-        """Steps of the whole run: generations, or iterations of every phase."""
-        if self.alg.kind == "erl":
-            return self.alg.generations
-        if self.env.kind == "tasks":
-            return self.alg.iterations + len(self.env.distinct) * self.alg.multitask.policy_iterations
-        return self.alg.pretrain_steps + self.alg.iterations
 
 
 def load_config(overrides: Sequence[str] = (), base: Config | None = None) -> Config:
@@ -97,48 +75,110 @@ def load_config(overrides: Sequence[str] = (), base: Config | None = None) -> Co
     """
     choices, values = _choices(overrides)
     if base is None:
-        base = preset_config({"alg": "erl", "env": "trading"} | choices)
+        base = preset_config(DEFAULTS | choices)
     elif any(base.presets[group] != name for group, name in choices.items()):
         raise ConfigError(f"A resumed run keeps its presets ({base.presets}); start a new run for {choices}.")
-    ConfigStore.instance().store(name="eigen2_resolved", node=OmegaConf.create(base.model_dump(mode="json")))
-    known = dict(_leaves(base.model_dump(mode="json")))
+    dumped = base.model_dump(mode="json")
+    known = dict(_leaves(dumped))
     for override in values:
-        _refuse_unknown(override, known)
+        _refuse_unknown(override, known, base)
+    ConfigStore.instance().store(name="eigen2_resolved", node=OmegaConf.create(dumped))
     try:
         with initialize(version_base=None, config_path=None):
-            composed = compose("eigen2_resolved", overrides=[str(o.input_line) for o in values])
+            composed = compose("eigen2_resolved", overrides=[_line(o, base) for o in values])
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(f"Cannot apply the overrides: {str(error).splitlines()[0]}") from error
     return validate(OmegaConf.to_container(composed, resolve=True))
 
 
+def resolve(overrides: Sequence[str], log_dir: Path | None, base: Config | None = None) -> Config:
+    """The config; `log_dir` is run.root as a plain path, in which no character has a meaning of its own."""
+    config = load_config(overrides, base)
+    if log_dir is None:
+        return config
+    if any(override.startswith("run.root=") for override in overrides):
+        raise ConfigError("--log-dir and run.root= are two spellings of one thing; give one of them.")
+    return config.model_copy(update={"run": config.run.model_copy(update={"root": log_dir})})
+
+
 def preset_config(choices: Mapping[str, str]) -> Config:
     """The config of the chosen presets, before any override."""
-    sections: dict[str, Any] = {group: _preset(group, name) for group, name in choices.items()}
-    tuned = sections["env"].pop("tuned", {}).get(sections["alg"].get("kind"), {})
-    also = sections["alg"].pop("also", {})
-    sections["alg"] = {**sections["alg"], **tuned}
-    return validate({**also, **sections, "presets": dict(choices)})
+    env = _env_preset(choices["env"])
+    try:
+        algorithm, settings = registry.preset(choices["alg"])
+    except LookupError:
+        raise _no_preset("alg", choices["alg"], registry.preset_names()) from None
+    differing = settings.pop("on", {}).get(env["kind"], {})
+    also = settings.pop("also", {})
+    alg = _merged({**settings, "kind": algorithm.name}, differing)
+    return validate({**also, "alg": alg, "env": env, "presets": dict(choices)})
 
 
 def validate(values: Any) -> Config:
-    """Check types, ranges and keys; the error names the key, the value and the rule."""
-    try:
-        return Config.model_validate(values)
-    except ValidationError as error:
-        raise ConfigError("; ".join(_sentence(e) for e in error.errors())) from error
+    """Check types, ranges and keys, and whether the algorithm takes the environment; an error names key and rule."""
+    if not isinstance(values, Mapping):
+        raise ConfigError(f"a config is a table of sections, not {type(values).__name__}")
+    alg = values.get("alg") or {"kind": DEFAULTS["alg"]}
+    if not isinstance(alg, AlgorithmConfig):
+        if not isinstance(alg, Mapping) or not isinstance(alg.get("kind"), str):
+            raise ConfigError("`alg.kind` must name an algorithm")
+        alg = _validated(registry.algorithm(alg["kind"]).config, alg, "alg.")
+    env = values.get("env") or {"kind": DEFAULTS["env"]}
+    config: Config = _validated(Config, {**values, "alg": alg, "env": env})
+    reason = registry.algorithm(alg.kind).accepts(config.env)
+    if reason is not None:
+        raise ConfigError(reason)
+    return config
 
 
 def differences(a: Config, b: Config) -> dict[str, tuple[Any, Any]]:
     """Keys whose values differ, as {dotted key: (in a, in b)}; a key one side lacks reads None there."""
-    left, right = dict(_leaves(a.model_dump(mode="json"))), dict(_leaves(b.model_dump(mode="json")))
-    keys = sorted(left.keys() | right.keys())
-    return {key: (left.get(key), right.get(key)) for key in keys if left.get(key) != right.get(key)}
+    return _differences(a.model_dump(mode="json"), b.model_dump(mode="json"))
 
 
-def presets(group: str) -> list[str]:
-    files = resources.files("eigen2.conf").joinpath(group).iterdir()
-    return sorted(file.name.removesuffix(".yaml") for file in files if file.name.endswith(".yaml"))
+def computing_differences(a: Config, b: Config) -> dict[str, tuple[Any, Any]]:
+    """`differences` of the keys that decide what is computed."""
+    return _differences(computing(a), computing(b))
+
+
+def fingerprint(config: Config) -> str:
+    """One hash of the keys that decide what is computed."""
+    return hashlib.sha256(json.dumps(computing(config), sort_keys=True).encode()).hexdigest()
+
+
+def _differences(left: Mapping[str, Any], right: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    a, b = dict(_leaves(left)), dict(_leaves(right))
+    return {key: (a.get(key), b.get(key)) for key in sorted(a.keys() | b.keys()) if a.get(key) != b.get(key)}
+
+
+def _validated(kind: type[Any], values: Any, prefix: str = "") -> Any:
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError("; ".join(_sentence(e, prefix) for e in error.errors())) from error
+
+
+def _merged(settings: Mapping[str, Any], differing: Mapping[str, Any]) -> dict[str, Any]:
+    """`settings` with those of `differing` in their place, section by section."""
+    out = dict(settings)
+    for key, value in differing.items():
+        both = isinstance(value, Mapping) and isinstance(out.get(key), Mapping)
+        out[key] = _merged(out[key], value) if both else value
+    return out
+
+
+def _line(override: Override, base: Config) -> str:
+    """For Hydra. A table may bring keys that no preset has; those of a section are checked by its class."""
+    open_table = isinstance(override.value(), dict) or _in_open_table(override.key_or_group, base)
+    return ("++" if open_table else "") + str(override.input_line)
+
+
+def _in_open_table(key: str, base: Config) -> bool:
+    """Whether a key belongs to a plain table, e.g. alg.settings.learning_rate."""
+    found: Any = base
+    for part in key.split(".")[:-1]:
+        found = found.get(part, {}) if isinstance(found, dict) else getattr(found, part, None)
+    return isinstance(found, dict)
 
 
 def _choices(overrides: Sequence[str]) -> tuple[dict[str, str], list[Override]]:
@@ -159,29 +199,40 @@ def _choices(overrides: Sequence[str]) -> tuple[dict[str, str], list[Override]]:
             raise ConfigError(
                 f"`{override.input_line}` adds or deletes a key; every key exists already, write key=value."
             )
-        if override.key_or_group in GROUPS:
+        if override.key_or_group in DEFAULTS:
             choices[override.key_or_group] = str(override.value())
         else:
             values.append(override)
     return choices, values
 
 
-def _preset(group: str, name: str) -> dict[str, Any]:
-    names = presets(group)
-    if name not in names:
-        raise ConfigError(
-            f"{group}={name} is not a preset{_nearest(name, names)}; there are: {', '.join(names)}."
-        )
-    text = resources.files("eigen2.conf").joinpath(group, f"{name}.yaml").read_text(encoding="utf-8")
-    return dict(yaml.safe_load(text) or {})
+def _env_preset(name: str) -> dict[str, Any]:
+    known = read_presets("eigen2.conf.env")
+    if name not in known:
+        raise _no_preset("env", name, sorted(known))
+    return known[name]
 
 
-def _refuse_unknown(override: Override, known: Mapping[str, Any]) -> None:
+def _no_preset(group: str, name: str, names: Sequence[str]) -> ConfigError:
+    return ConfigError(
+        f"{group}={name} is not a preset{_nearest(name, names)}; there are: {', '.join(names)}."
+    )
+
+
+def _refuse_unknown(override: Override, known: Mapping[str, Any], base: Config) -> None:
     key = override.key_or_group
     if key == "presets" or key.startswith("presets."):
         raise ConfigError("Presets are chosen by `alg=NAME env=NAME`, not by `presets`.")
-    if key in known or any(name.startswith(key + ".") for name in known):
+    if key in known or any(name.startswith(key + ".") for name in known) or _in_open_table(key, base):
         return
+    sections = {"alg": base.alg, "env": base.env}
+    renamed = {
+        f"{name}.{old}": f"{name}.{new}"
+        for name, section in sections.items()
+        for old, new in section.former_names().items()
+    }
+    if key in renamed:
+        raise ConfigError(f"`{key}` is now called `{renamed[key]}`.")
     raise ConfigError(
         f"Unknown key `{key}`{_nearest(key, list(known))}; `eigen2 train --show-config` lists all keys."
     )
@@ -200,10 +251,11 @@ def _leaves(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
             yield f"{prefix}{key}", value
 
 
-def _sentence(error: Any) -> str:
-    kinds = {"trading", "gym", "control", "tasks", "erl", "pwm"}
-    key = ".".join(str(part) for part in error["loc"] if part not in kinds)
+def _sentence(error: Any, prefix: str) -> str:
+    kinds = {"trading", "gym", "control", "tasks"}
+    key = prefix + ".".join(str(part) for part in error["loc"] if part not in kinds)
     if error["type"] == "extra_forbidden":
         return f"unknown key `{key}`"
+    message = error["msg"].removeprefix("Value error, ")
     given = "" if error["type"] in ("missing", "value_error") else f" (it is {error['input']!r})"
-    return f"`{key}`: {error['msg']}{given}"
+    return f"`{key.removesuffix('.')}`: {message}{given}"

@@ -25,6 +25,10 @@ class ResourceError(Eigen2Error):
     exit_code = 4
 
 
+class WorkersLostError(ResourceError):
+    """Worker processes died in the middle of a step; the last checkpoint is good."""
+
+
 class DamagedStateError(Eigen2Error):
     """Stored state does not verify, or training state is no longer finite."""
 

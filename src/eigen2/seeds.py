@@ -6,10 +6,15 @@ order in which they finish, and a stream that is derived anew at each step needs
 No global generator is read anywhere in the package.
 """
 
+from __future__ import annotations
+
 import hashlib
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
+
+if TYPE_CHECKING:
+    import torch
 
 
 def sequence(seed: int, purpose: str, *index: int) -> np.random.SeedSequence:
@@ -25,6 +30,8 @@ def generator(seed: int, purpose: str, *index: int) -> np.random.Generator:
 
 def torch_generator(seed: int, purpose: str, *index: int) -> torch.Generator:
     """A CPU torch generator at the start of its stream; draw on the CPU and move, so devices agree."""
+    import torch
+
     return torch.Generator().manual_seed(integer(seed, purpose, *index))
 
 

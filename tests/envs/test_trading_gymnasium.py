@@ -1,5 +1,8 @@
 """The trading environment is a good Gymnasium citizen: checkers, vector form, other libraries."""
 
+import subprocess
+import sys
+
 import gymnasium
 import numpy as np
 import pytest
@@ -42,6 +45,27 @@ def test_make_builds_the_environment_from_the_config_options():
         steps += 1
     assert steps == 7
     assert info["contribution"].shape == (20,)
+
+
+@pytest.mark.parametrize(
+    ("imports", "name"),
+    [
+        ("import eigen2, gymnasium", "eigen2/Trading-v0"),
+        ("import eigen2.envs, gymnasium", "eigen2/Trading-v0"),
+        ("import gymnasium, eigen2.envs", "eigen2/Trading-v0"),
+        ("import eigen2.envs; from gymnasium.spaces import Box; import gymnasium", "eigen2/Trading-v0"),
+        ("import gymnasium", "eigen2.envs:eigen2/Trading-v0"),
+    ],
+)
+def test_importing_the_package_registers_the_environment(imports, name):
+    script = f"{imports}\nprint(gymnasium.make({name!r}).unwrapped.market.name)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "sp20\n"
+
+
+def test_registering_waits_for_gymnasium():
+    script = "import sys, eigen2.envs; sys.exit('gymnasium' in sys.modules)"
+    subprocess.run([sys.executable, "-c", script], check=True)
 
 
 def test_make_names_the_option_it_cannot_use():

@@ -8,16 +8,16 @@ from eigen2.envs.trading import TradingCore
 from eigen2.errors import ConfigError
 from eigen2.evaluation import policies
 from eigen2.evaluation.backtest import run_policy, run_windows, window_starts
-from eigen2.evaluation.chance import Activity, activity_of, random_benchmark, usual_activity
 from eigen2.evaluation.oracle import has_oracle, oracle_benchmark
+from eigen2.evaluation.random_policy import Activity, activity_of, random_benchmark, usual_activity
 from eigen2.market.data import Split
 from eigen2.seeds import generator
 
 SEED = 7
 
 
-def play(market, contestant, split, draws=1):
-    return run_policy(TradingCore(market, contestant.config, draws), contestant.policy, split)
+def play(market, strategy, split, draws=1):
+    return run_policy(TradingCore(market, strategy.config, draws), strategy.policy, split)
 
 
 def test_equal_weight_buys_once_and_then_only_holds(sp20):
@@ -128,8 +128,8 @@ def test_random_weights_have_the_champions_exposure_breadth_and_turnover(planted
 
 def test_random_play_without_a_champion_to_imitate_still_trades(planted, noise):
     for market, config in (planted, noise):
-        contestant = random_benchmark(config, usual_activity(len(market.tradable)), generator(0, "r"))
-        assert play(market, contestant, market.validation).trades[0] > 0
+        strategy = random_benchmark(config, usual_activity(len(market.tradable)), generator(0, "r"))
+        assert play(market, strategy, market.validation).trades[0] > 0
 
 
 @pytest.mark.parametrize("data", ["planted_reversal", "planted_momentum", "planted_lead_lag"])

@@ -4,12 +4,16 @@ import json
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from eigen2.envs.config import GymConfig
-from eigen2.envs.gym import GymBatch
-from eigen2.evaluation.control import episode_returns, evaluate_control
+from eigen2.envs.control.catalogue import control_task
+from eigen2.envs.control.config import ControlConfig
+from eigen2.evaluation.control import evaluate_control, evaluate_tasks
 
-CONFIG = GymConfig(id="Pendulum-v1", max_episode_steps=40)
+FIXED = {"mean_return", "std_return", "episodes", "random_return", "stand_still_return"}
+PENDULUM = control_task(GymConfig(id="Pendulum-v1", max_episode_steps=40))
+HOPPER = control_task(ControlConfig(task="dflex_hopper"))
 
 
 def swing(observation):
@@ -17,27 +21,60 @@ def swing(observation):
     return np.sign(observation[:, 2:3])
 
 
+def relax(observation):
+    return np.zeros((len(observation), 3), np.float32)
+
+
+def text(shown):
+    console = Console(width=100)
+    with console.capture() as capture:
+        console.print(shown)
+    return capture.get()
+
+
 def test_the_fixed_fields_are_there_and_plain():
-    found = evaluate_control(swing, GymBatch(CONFIG, 4), seed=3, episodes=6)
-    fields = json.loads(json.dumps(found.to_json(), allow_nan=False))
-    assert set(fields) >= {"mean_return", "std_return", "episodes", "random_return", "stand_still_return"}
-    assert fields["episodes"] == len(fields["returns"]) == 6
-    assert fields["mean_return"] == pytest.approx(np.mean(fields["returns"]))
+    found = evaluate_control(PENDULUM, swing, seed=3, episodes=6)
+    facts = json.loads(json.dumps(found.facts, allow_nan=False))
+    assert facts.keys() == FIXED | {"env", "returns"}
+    assert facts["episodes"] == len(facts["returns"]) == 6
+    assert facts["mean_return"] == pytest.approx(np.mean(facts["returns"]))
+    assert facts["std_return"] == pytest.approx(np.std(facts["returns"], ddof=1))
+    assert f"{facts['random_return']:.1f}" in text(found.shown)
+    (columns,) = found.series.values()
+    assert columns["champion"].tolist() == facts["returns"]
+    assert columns["stand_still"].mean() == facts["stand_still_return"]
+    assert columns["length"].tolist() == [40] * 6
 
 
-def test_the_result_does_not_depend_on_the_size_of_the_batch():
-    one, many = (evaluate_control(swing, GymBatch(CONFIG, n), seed=3, episodes=5) for n in (1, 3))
-    assert one.returns == many.returns
-    assert one.stand_still_return == many.stand_still_return
+def test_a_single_episode_has_no_deviation():
+    assert evaluate_control(PENDULUM, swing, seed=3, episodes=1).facts["std_return"] == 0.0
 
 
-def test_standing_still_is_the_middle_of_the_action_space():
-    found = evaluate_control(lambda o: np.zeros((len(o), 1)), GymBatch(CONFIG, 2), seed=3, episodes=4)
-    assert found.mean_return == found.stand_still_return
+def test_looking_twice_finds_the_same():
+    first, again = (evaluate_control(PENDULUM, swing, seed=3, episodes=5).facts for _ in range(2))
+    assert first == again
+    assert evaluate_control(PENDULUM, swing, seed=4, episodes=5).facts["returns"] != first["returns"]
 
 
-def test_returns_are_whole_episodes():
-    batch = GymBatch(CONFIG, 2)
-    returns = episode_returns(swing, batch, [11, 12, 13])
-    alone = np.concatenate([episode_returns(swing, GymBatch(CONFIG, 1), [seed]) for seed in (11, 12, 13)])
-    assert returns == pytest.approx(alone, rel=0, abs=0)
+def test_standing_still_is_the_middle_of_the_action_space_on_the_same_episodes():
+    found = evaluate_control(HOPPER, relax, seed=3, episodes=4)
+    assert found.facts["mean_return"] == found.facts["stand_still_return"]
+    assert found.facts["note"] in text(found.shown)
+    assert "no better than both" in text(found.shown)
+
+
+def test_several_tasks_are_shown_each_by_itself_and_by_their_means():
+    found = evaluate_tasks([(PENDULUM, swing), (HOPPER, relax)], seed=3, episodes=4)
+    assert found.facts.keys() == FIXED | {"env", "note", "tasks"}
+    alone = {
+        "Pendulum-v1": evaluate_control(PENDULUM, swing, seed=3, episodes=4),
+        "dflex_hopper": evaluate_control(HOPPER, relax, seed=3, episodes=4),
+    }
+    for name, facts in found.facts["tasks"].items():
+        assert facts == {key: value for key, value in alone[name].facts.items() if key not in ("env", "note")}
+    assert found.facts["mean_return"] == pytest.approx(
+        np.mean([one.facts["mean_return"] for one in alone.values()])
+    )
+    columns = found.series["episodes"]
+    assert columns["task"].tolist() == [0] * 4 + [1] * 4
+    np.testing.assert_array_equal(columns["random"][4:], alone["dflex_hopper"].series["episodes"]["random"])

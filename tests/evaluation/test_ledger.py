@@ -5,8 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from eigen2.evaluation.ledger import TrialLedger
-from eigen2.evaluation.looks import HoldoutLooks, holdout_looks
+from eigen2.envs.trading import TradingCore
+from eigen2.evaluation.backtest import run_policy
+from eigen2.evaluation.holdout import HoldoutUses, holdout_uses
+from eigen2.evaluation.ledger import TrialLedger, trial_ledger
+from eigen2.evaluation.policies import equal_weight_benchmark
 
 
 def filled(generations, agents=16, days=252, capacity=4096):
@@ -73,9 +76,27 @@ def test_excess_is_paired_by_day():
     assert ledger.excess == pytest.approx(np.array([[0.02, 0.0]]), abs=1e-8)
 
 
-def test_looks_are_counted_and_only_new_champions_weigh():
-    lines = ['{"split": "holdout", "champion": "a"}', '{"split": "validation", "champion": "b"}'] * 2
-    records = [json.loads(line) for line in lines]
-    assert holdout_looks([], "a") == HoldoutLooks(total=1, champions=1)
-    assert holdout_looks(records, "a") == HoldoutLooks(total=3, champions=1)
-    assert holdout_looks(records, "c") == HoldoutLooks(total=3, champions=2)
+def test_a_ledger_starts_with_equal_weight_on_the_validated_days(noise):
+    market, config = noise
+    days = np.arange(3, 40)
+    benchmark = equal_weight_benchmark(market, config, market.validation)
+    played = run_policy(TradingCore(market, benchmark.config, 1), benchmark.policy, market.validation)
+    ledger = trial_ledger(market, config, days)
+    assert ledger.trials == 0
+    np.testing.assert_array_equal(ledger.benchmark, played.log_returns[0, days].astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    "holdout",
+    [
+        '{"split": "holdout", "champion": "a", "champion_figures": {"sharpe": 1.0}}',
+        '{"split": "holdout", "champion": {"sharpe": 1.0}, "champion_fingerprint": "a"}',
+    ],
+    ids=["format 1", "now"],
+)
+def test_holdout_uses_are_counted_and_only_new_champions_weigh(holdout):
+    validation = '{"split": "validation", "champion_fingerprint": "b"}'
+    records = [json.loads(line) for line in [holdout, validation] * 2]
+    assert holdout_uses([], "a") == HoldoutUses(total=1, champions=1)
+    assert holdout_uses(records, "a") == HoldoutUses(total=3, champions=1)
+    assert holdout_uses(records, "c") == HoldoutUses(total=3, champions=2)

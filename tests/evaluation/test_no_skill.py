@@ -1,4 +1,4 @@
-"""The whole way on markets without anything to know: choose on validation, judge on the holdout."""
+"""The whole way on markets without anything to know: choose on validation, skill_verdict on the holdout."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from eigen2.envs.config import TradingConfig
 from eigen2.envs.trading import TradingCore
 from eigen2.evaluation.backtest import run_policy
 from eigen2.evaluation.policies import equal_weight_benchmark
-from eigen2.evaluation.verdict import compare, judge
+from eigen2.evaluation.verdict import compare, skill_verdict
 from eigen2.market.load import load_market
 from eigen2.seeds import generator
 
@@ -27,7 +27,7 @@ def linear(weights, cash):
     return policy
 
 
-def champion_is_praised(data, actions, seed):
+def called_skilled(data, actions, seed):
     config = TradingConfig(data=data, actions=actions)
     market = load_market(config, seed)
     rng = generator(seed, "candidates")
@@ -38,11 +38,13 @@ def champion_is_praised(data, actions, seed):
     rival = equal_weight_benchmark(market, config, market.holdout)
     equal_weight = run_policy(TradingCore(market, rival.config, 1), rival.policy, market.holdout)
     paired = compare(chosen.log_returns[0], equal_weight.log_returns[0], generator(seed, "bootstrap"))
-    return judge(paired, 1.0, int(chosen.trades[0]), "holdout").evidence_of_skill
+    return skill_verdict(paired, 1.0, int(chosen.trades[0]), "holdout").evidence_of_skill
 
 
 @pytest.mark.parametrize("runs", [2, pytest.param(20, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("actions", ["orders", "weights"])
 @pytest.mark.parametrize("data", ["shuffled", "random_walk"])
-def test_the_best_of_64_on_a_market_without_skill_is_praised_at_most_once_in_20_runs(data, actions, runs):
-    assert sum(champion_is_praised(data, actions, seed) for seed in range(runs)) <= (runs >= 20)
+def test_the_best_of_64_on_a_market_without_skill_is_called_skilled_at_most_once_in_20_runs(
+    data, actions, runs
+):
+    assert sum(called_skilled(data, actions, seed) for seed in range(runs)) <= (runs >= 20)

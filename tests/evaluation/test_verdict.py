@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from eigen2.evaluation.overfitting import effective_trials
-from eigen2.evaluation.verdict import EVIDENCE, NO_EVIDENCE, compare, judge, market_neutral
+from eigen2.evaluation.verdict import EVIDENCE, NO_EVIDENCE, compare, market_neutral, skill_verdict
 from eigen2.seeds import generator
 
 AGENTS, GENERATIONS, VALIDATION, HOLDOUT = 16, 25, 252, 251
@@ -35,12 +35,12 @@ def verdicts(seed, skill=0.0):
     out = []
     for days, candidates in ((slice(VALIDATION, None), 1.0), (slice(VALIDATION), effective)):
         paired = compare(trials[chosen, days], market[days], generator(seed, "bootstrap"), draws=500)
-        out.append(judge(paired, candidates, trades=1, split="x").evidence_of_skill)
+        out.append(skill_verdict(paired, candidates, trades=1, split="x").evidence_of_skill)
     return out
 
 
 @pytest.mark.parametrize("runs", [80, pytest.param(1000, marks=pytest.mark.slow)])
-def test_worthless_champions_chosen_from_400_trials_are_praised_in_at_most_3_of_100_runs(runs):
+def test_worthless_champions_chosen_from_400_trials_are_called_skilled_in_at_most_3_of_100_runs(runs):
     holdout, validation = np.sum([verdicts(seed) for seed in range(runs)], axis=0) / runs
     assert holdout <= 0.03
     assert validation <= 0.05
@@ -58,12 +58,12 @@ def simulated(beta, alpha, days=1000, market_drift=0.0005, seed=0):
     return beta * market + alpha + 0.003 * rng.normal(size=days), market
 
 
-def judged(champion, market, candidates=1.0, trades=10):
-    return judge(compare(champion, market, generator(0, "b")), candidates, trades, "holdout")
+def verdict_on(champion, market, candidates=1.0, trades=10):
+    return skill_verdict(compare(champion, market, generator(0, "b")), candidates, trades, "holdout")
 
 
 def test_skill_is_seen_through_half_an_exposure():
-    found = judged(*simulated(beta=0.5, alpha=0.001))
+    found = verdict_on(*simulated(beta=0.5, alpha=0.001))
     assert found.evidence_of_skill
     assert found.sentence.startswith(EVIDENCE + ": ")
 
@@ -72,12 +72,12 @@ def test_sitting_half_in_cash_through_a_crash_is_not_skill():
     champion, market = simulated(beta=0.5, alpha=0.0, market_drift=-0.002)
     paired = compare(champion, market, generator(0, "b"))
     assert paired.excess.ci_98.low > 0.0
-    assert not judge(paired, 1.0, 10, "holdout").evidence_of_skill
+    assert not skill_verdict(paired, 1.0, 10, "holdout").evidence_of_skill
 
 
-def test_nobody_who_earned_less_than_equal_weight_is_praised():
+def test_what_earned_less_than_equal_weight_is_not_called_skill():
     champion, market = simulated(beta=0.2, alpha=0.0005, market_drift=0.002)
-    found = judged(champion, market)
+    found = verdict_on(champion, market)
     assert found.probability > 0.95
     assert not found.evidence_of_skill
     assert "less than equal weight" in found.sentence
@@ -85,7 +85,7 @@ def test_nobody_who_earned_less_than_equal_weight_is_praised():
 
 def test_many_champions_shown_to_one_holdout_raise_the_bar():
     champion, market = simulated(beta=1.0, alpha=0.0003, seed=3)
-    fresh, worn = judged(champion, market), judged(champion, market, candidates=1000.0)
+    fresh, worn = verdict_on(champion, market), verdict_on(champion, market, candidates=1000.0)
     assert fresh.evidence_of_skill
     assert not worn.evidence_of_skill
     assert "best of 1000 candidates" in worn.sentence
@@ -93,7 +93,7 @@ def test_many_champions_shown_to_one_holdout_raise_the_bar():
 
 def test_a_champion_that_never_trades_gets_a_defined_verdict():
     _, market = simulated(beta=0.0, alpha=0.0)
-    found = judged(np.zeros(1000), market, trades=0)
+    found = verdict_on(np.zeros(1000), market, trades=0)
     assert not found.evidence_of_skill
     assert found.sentence == f"{NO_EVIDENCE}: the champion never traded"
     assert found.probability is None
@@ -101,7 +101,7 @@ def test_a_champion_that_never_trades_gets_a_defined_verdict():
 
 def test_equal_weight_itself_has_no_skill():
     _, market = simulated(beta=0.0, alpha=0.0)
-    found = judged(market.copy(), market)
+    found = verdict_on(market.copy(), market)
     assert not found.evidence_of_skill
     assert "exactly what equal weight earned" in found.sentence
 

@@ -21,6 +21,7 @@ def test_a_run_of_25_generations_takes_little_more_than_its_checkpoints(
     record_property("bytes_named", sum(named.values()))
     record_property("bytes_used", used)
     assert used <= 1.3 * sum(named.values())
+    series = json.loads((run / "evaluations.jsonl").read_text())["series"].values()
     assert sorted(
         path.parent.name + path.name for path in (run / "objects").rglob("*") if path.is_file()
-    ) == sorted(named)
+    ) == sorted({*named, *series})

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from command_lab import ORDERS, Lab, newest, story
 
+from eigen2.harness.run import Run
 from eigen2.store.integrity import verify
 
 
@@ -35,7 +36,7 @@ def test_failing_fsyncs_cost_checkpoints_but_no_result(
     if not run.exists():
         assert list(tmp_path.glob(".new-*")) == []
         lab.train("mine", ORDERS, tmp_path)
-    assert verify(run).ok
+    assert verify(Run(run).checkpoints).ok
     assert lab.run("train", "--resume", run).code == 0
     assert story(run) == story(finished)
     assert lab.run("fingerprint", run).out == lab.run("fingerprint", finished).out

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from command_lab import ORDERS, Lab, Moment, newest, story
 
-from eigen2.runs.journal import read_log
+from eigen2.harness.journal import read_log
+from eigen2.harness.run import Run
 from eigen2.store.integrity import verify
 
 LONG = (*ORDERS, "alg.generations=5")
@@ -83,7 +84,7 @@ def test_training_goes_on_and_says_so_once_until_there_is_room_again(
     assert kinds == ["start", "save_failed", "save_recovered"]
     assert story(run) == story(straight)
     assert cramped.run("fingerprint", disk / "mine").out == cramped.run("fingerprint", straight).out
-    assert verify(run).ok
+    assert verify(Run(run).checkpoints).ok
 
 
 def test_a_last_save_that_cannot_be_made_exits_4_and_a_resume_makes_up_for_it(
@@ -96,7 +97,7 @@ def test_a_last_save_that_cannot_be_made_exits_4_and_a_resume_makes_up_for_it(
     assert "last good one is untouched" in err.splitlines()[-1]
     assert "5/5" in out
     assert 1 <= newest(run) <= 3
-    assert verify(run).ok
+    assert verify(Run(run).checkpoints).ok
     seen(cramped, disk / "ballast").unlink()
     done = cramped.run("train", "--resume", disk / "mine")
     assert done.code == 0, done.err
@@ -126,7 +127,7 @@ def test_a_resume_on_a_full_disk_is_one_sentence_and_harms_nothing(
     done = cramped.run("train", "--resume", disk / "mine")
     assert done.code == 4
     assert "Traceback" not in done.err
-    assert verify(run).ok
+    assert verify(Run(run).checkpoints).ok
     ballast.unlink()
     assert cramped.run("train", "--resume", disk / "mine").code == 0
     assert story(run) == story(straight)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from safetensors.numpy import load_file
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "runs" / "lab"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "harness" / "lab"))
 
 from command_lab import Lab  # noqa: E402
 
@@ -58,7 +58,7 @@ def trace(lab: Lab, name: str, root: Path) -> dict[str, Any]:
     run = lab.train(name, CASES[name], root)
     lines = {log: _lines(run / f"{log}.jsonl") for log in ("metrics", "lineage", "evaluations")}
     (evaluation,) = lines["evaluations"]
-    figures = evaluation.get("returns") or evaluation.get("tasks") or evaluation["champion_figures"]
+    figures = evaluation.get("returns") or evaluation.get("tasks") or evaluation["champion"]
     weights = {
         name: [float(tensor.astype("f8").sum()), float((tensor.astype("f8") ** 2).sum())]
         for name, tensor in load_file(run / "best_agent.safetensors").items()

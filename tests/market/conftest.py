@@ -40,7 +40,7 @@ def ragged() -> Prices:
 def ragged_file(ragged: Prices, tmp_path: Path) -> Path:
     import pyarrow.csv as arrow_csv
 
-    from eigen2.market.build import long_table
+    from eigen2.market.canonical import long_table
 
     path = tmp_path / "ragged.csv"
     table = long_table(ragged)

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from eigen2.errors import DataError
-from eigen2.market.build import build
+from eigen2.market.canonical import write_canonical
 from eigen2.market.check import check_file, read_prices
 from eigen2.market.config import MarketConfig
 from eigen2.market.load import load_market
@@ -147,7 +147,7 @@ def test_bad_file_is_refused_with_place_and_advice(kind: str, tmp_path: Path) ->
 def test_nothing_is_written_from_a_bad_file(kind: str, tmp_path: Path) -> None:
     path = BAD_FILES[kind][0](tmp_path)
     with pytest.raises(DataError):
-        build(path, tmp_path / "out.parquet")
+        write_canonical(path, tmp_path / "out.parquet")
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
 
 

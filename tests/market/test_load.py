@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from eigen2.errors import ConfigError, DataError
-from eigen2.market.build import build
+from eigen2.market.canonical import write_canonical
 from eigen2.market.catalogue import samples
 from eigen2.market.check import check_file, read_prices
 from eigen2.market.config import MarketConfig
@@ -142,7 +142,7 @@ def test_csv_wide_parquet_and_pandas_index_read_alike(tmp_path: Path) -> None:
 
 
 def test_build_writes_what_it_read(ragged: Prices, ragged_file: Path, tmp_path: Path) -> None:
-    prices, warnings = build(ragged_file, tmp_path / "out.parquet")
+    prices, warnings = write_canonical(ragged_file, tmp_path / "out.parquet")
     assert read_prices(tmp_path / "out.parquet")[0].fingerprint() == prices.fingerprint()
     assert [finding.symbol for finding in warnings] == ["HOLE"]
     closes = Prices(ragged.dates, ragged.symbols, ragged.close)
@@ -150,14 +150,14 @@ def test_build_writes_what_it_read(ragged: Prices, ragged_file: Path, tmp_path: 
         closes.close, columns=list(closes.symbols), index=pd.Index(closes.dates, name="date")
     )
     frame.to_csv(tmp_path / "wide.csv")
-    build(tmp_path / "wide.csv", tmp_path / "wide.parquet")
+    write_canonical(tmp_path / "wide.csv", tmp_path / "wide.parquet")
     assert read_prices(tmp_path / "wide.parquet")[0].fingerprint() == closes.fingerprint()
     assert not [entry for entry in tmp_path.iterdir() if entry.name.startswith(".")]
 
 
 def test_build_into_a_missing_directory_says_so(ragged_file: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="is not a directory; make it first"):
-        build(ragged_file, tmp_path / "nowhere" / "out.parquet")
+        write_canonical(ragged_file, tmp_path / "nowhere" / "out.parquet")
 
 
 def test_embedded_samples_pass_our_own_check() -> None:

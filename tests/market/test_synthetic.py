@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from eigen2.errors import ConfigError
-from eigen2.market.catalogue import read_sample
 from eigen2.market.config import MarketConfig, SyntheticConfig
 from eigen2.market.data import FloatArray
+from eigen2.market.embedded import read_sample
 from eigen2.market.load import load_market
 from eigen2.market.oracles import HOLDING_DAYS, expected_excess, oracle_scores
 from eigen2.market.synthetic import generate

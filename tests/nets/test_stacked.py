@@ -58,7 +58,7 @@ def test_agents_do_not_touch_each_others_gradients(params, x):
 
 def test_flatten_and_unflatten_are_inverse(params):
     flat = stacked.flatten(params)
-    assert flat.shape == (AGENTS, stacked.size(params))
+    assert flat.shape == (AGENTS, sum(value[0].numel() for value in params.values()))
     back = stacked.unflatten(flat, params)
     assert list(back) == list(params)
     assert all(torch.equal(back[name], params[name]) for name in params)

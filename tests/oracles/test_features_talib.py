@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import talib
 
-from eigen2.market.catalogue import read_sample
 from eigen2.market.data import FloatArray
+from eigen2.market.embedded import read_sample
 from eigen2.market.features import FAST, MEAN_DAYS, RSI_DAYS, SIGNAL, SLOW, TRIX_DAYS, RawFeatures, lookback
 from eigen2.market.prices import Prices
 

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eigen2.replay import Field, Replay, Schema
+from eigen2.store.memory import MemoryObjects
 
 ENDS = (Field("reward"), Field("terminated", (), "bool"), Field("truncated", (), "bool"))
 SCHEMA = Schema((Field("window", (256, 33), "float64"), Field("wide", (70, 1000), "uint8")), ENDS)
@@ -69,16 +70,16 @@ def test_restored_replays_go_on_as_if_never_stopped(
     rng, state = np.random.default_rng(seed), dict[str, Any]()
     replay = Replay(SCHEMA, capacity, seed=5, alpha=0.5, compress=compress)
     stopped = Replay(SCHEMA, capacity, seed=5, alpha=0.5, compress=compress)
-    disk: dict[str, bytes] = {}
+    disk = MemoryObjects()
     for time in times:
         steps, following = chunk(rng, time, streams, end, state)
         for one in (replay, stopped):
             one.extend_transitions(steps, following)
-        snapshot = stopped.snapshot()
-        disk |= dict(snapshot.blobs(disk))
-        stopped = Replay.restore(json.loads(json.dumps(snapshot.manifest)), disk.__getitem__)
+        manifest = stopped.snapshot().write(disk.put, disk.has)
+        stopped = Replay.restore(json.loads(json.dumps(manifest)), disk.read)
         assert_equal(replay, stopped)
-    assert replay.snapshot().manifest["parts"] == stopped.snapshot().manifest["parts"]
+    one, other = (r.snapshot().write(disk.put, disk.has) for r in (replay, stopped))
+    assert one["parts"] == other["parts"]
     numbers = np.arange(replay.links.first, replay.links.total)[-streams * times[-1] :]
     newest = replay.transitions(numbers)
     flat = steps["window"].reshape(-1, 256, 33)[-len(numbers) :]

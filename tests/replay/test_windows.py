@@ -56,7 +56,7 @@ def test_sequences_and_n_steps_of_windows_equal_the_copies(
             np.testing.assert_array_equal(batch.next_observation["window"][i].numpy(), naive[last][1])
 
 
-def test_windows_and_next_windows_share_one_slab(window_schema: Schema, source: Any) -> None:
+def test_windows_and_next_windows_share_one_extent(window_schema: Schema, source: Any) -> None:
     replay = Replay(window_schema, 300, seed=1)
     replay.extend_transitions(*source(window_schema, 2, 5).steps(30, end=0.0))
     batch = replay.sample(8)
@@ -80,10 +80,10 @@ def test_overlapping_windows_shrink_and_others_are_compressed(window_schema: Sch
 def test_rows_nobody_names_are_dropped(window_schema: Schema) -> None:
     replay = Replay(window_schema, 50, seed=1)
     rng = np.random.default_rng(0)
-    tape = rng.normal(size=(4000, 160))
+    table = rng.normal(size=(4000, 160))
     seen = []
     for day in range(64, 4000 - 8, 8):
-        windows = np.stack([tape[d - 64 : d] for d in range(day, day + 9)])[:, None]
+        windows = np.stack([table[d - 64 : d] for d in range(day, day + 9)])[:, None]
         steps = {
             "window": windows[:8],
             "cash": np.zeros((8, 1, 1), np.float32),
@@ -95,9 +95,9 @@ def test_rows_nobody_names_are_dropped(window_schema: Schema) -> None:
         replay.extend(steps, {"window": windows[8], "cash": np.zeros((1, 1), np.float32)})
         seen.append(replay.windows["window"].used_bytes)
     assert replay.windows["window"].rows.count == 4000 - 8
-    assert max(seen[-50:]) <= 7 << 19 < tape.nbytes
+    assert max(seen[-50:]) <= 7 << 19 < table.nbytes
     last = replay.transitions(np.array([replay.links.total - 1]))
-    np.testing.assert_array_equal(last.next_observation["window"][0].numpy(), tape[-8 - 64 : -8])
+    np.testing.assert_array_equal(last.next_observation["window"][0].numpy(), table[-8 - 64 : -8])
 
 
 def test_a_window_of_thin_rows_is_compressed_at_once() -> None:

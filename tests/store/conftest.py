@@ -1,30 +1,32 @@
 """A small replay that follows the snapshot protocol, and states to save."""
 
-import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from eigen2.store.objects import reference
+
 
 class TinyReplay:
-    """A growing list of chunks; a snapshot names each chunk by a hash of its own kind."""
+    """A list of chunks, each of which is one object; remembers which ones it had to put."""
 
     def __init__(self, chunks: list[bytes]) -> None:
-        self.contents = {hashlib.blake2b(chunk, digest_size=16).hexdigest(): chunk for chunk in chunks}
-        self.yielded: list[str] = []
+        self.contents = {reference([chunk]).hash: chunk for chunk in chunks}
+        self.written: list[str] = []
 
     @property
-    def manifest(self) -> Mapping[str, Any]:
+    def manifest(self) -> dict[str, Any]:
         return {"segments": list(self.contents), "cursor": 2**100}
 
-    def blobs(self, known: set[str]) -> Iterator[tuple[str, bytes]]:
+    def write(self, put: Callable[[list[bytes]], str], has: Callable[[str], bool]) -> dict[str, Any]:
         for name, chunk in self.contents.items():
-            if name not in known:
-                self.yielded.append(name)
-                yield name, chunk
+            if not has(name):
+                assert put([chunk]) == name
+                self.written.append(name)
+        return self.manifest
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ prints is a JSON object with what happened; a broken promise is a traceback and 
 """
 
 import errno
-import hashlib
 import json
 import os
 import random
@@ -15,7 +14,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,8 +24,9 @@ import torch
 
 from eigen2.errors import ResourceError
 from eigen2.store import checkpoints as checkpoints_module
-from eigen2.store.checkpoints import Checkpoints
+from eigen2.store.checkpoints import Checkpoints, NewCheckpoint
 from eigen2.store.integrity import verify
+from eigen2.store.objects import reference
 from eigen2.store.state import fingerprint
 
 
@@ -49,18 +49,19 @@ class SnapshotAt:
             for i in range(step - 3, step + 1)
             if i >= 0
         ]
-        self.contents = {hashlib.blake2b(chunk, digest_size=16).hexdigest(): chunk for chunk in chunks}
+        self.contents = {reference([chunk]).hash: chunk for chunk in chunks}
+        self.manifest = {"segments": list(self.contents)}
 
-    @property
-    def manifest(self) -> Mapping[str, Any]:
-        return {"segments": list(self.contents)}
-
-    def blobs(self, known: set[str]) -> Iterator[tuple[str, bytes]]:
-        return ((name, chunk) for name, chunk in self.contents.items() if name not in known)
+    def write(self, put: Callable[[list[bytes]], str], has: Callable[[str], bool]) -> dict[str, Any]:
+        for name, chunk in self.contents.items():
+            if not has(name):
+                put([chunk])
+        return self.manifest
 
 
 def save(checkpoints: Checkpoints, step: int) -> None:
-    checkpoints.save(step, state_at(step), replay=SnapshotAt(step), first=step == 0, best=step % 3 == 0)
+    roles = ["init", "best"] if step == 0 else ["best"] if step % 3 == 0 else []
+    checkpoints.save(NewCheckpoint(step, state_at(step), SnapshotAt(step)), roles)
 
 
 def demand_good(run_dir: Path, committed: int) -> int:
@@ -76,10 +77,10 @@ def demand_good(run_dir: Path, committed: int) -> int:
     snapshot = SnapshotAt(manifest.step)
     assert manifest.replay == snapshot.manifest
     for name, content in snapshot.contents.items():
-        assert recovery.checkpoint.replay_blob(name) == content
+        assert recovery.checkpoint.objects.read(name) == content
     # A `latest` that remembers a best score must find the `best` that earned it.
     assert Checkpoints(run_dir).load("best").manifest.step >= manifest.step - manifest.step % 3
-    report = verify(run_dir)
+    report = verify(Checkpoints(run_dir))
     assert report.ok, report
     return manifest.step
 
@@ -207,7 +208,7 @@ def at_random(run_dir: Path, kills: int, seed: int) -> dict[str, int]:
         newest = demand_good(run_dir, max(committed, newest))
         crashes += killed
     Checkpoints(run_dir).clean()
-    assert verify(run_dir).orphaned == ()
+    assert verify(Checkpoints(run_dir)).orphaned == ()
     return {"crashes": crashes, "newest": newest}
 
 
@@ -221,11 +222,11 @@ def disk_full(mount: Path) -> dict[str, int]:
     failures = {"predicted": 0, "hit": 0}
     for attempt in range(3):
         try:
-            checkpoints.save(2 + attempt, {"huge": torch.zeros(10**6)})
+            checkpoints.save(NewCheckpoint(2 + attempt, {"huge": torch.zeros(10**6)}))
         except ResourceError:
             failures["predicted"] += 1
         try:
-            checkpoints.save(2 + attempt, state_at(2), replay=SnapshotAt(9, chunk_bytes=10**6))
+            checkpoints.save(NewCheckpoint(2 + attempt, state_at(2), SnapshotAt(9, chunk_bytes=10**6)))
         except OSError as error:
             demand_errno(error, errno.ENOSPC)
             failures["hit"] += 1

@@ -1,5 +1,6 @@
 """What was saved comes back, damage is refused by name, and only garbage is collected."""
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,9 +9,10 @@ import pytest
 
 from eigen2.errors import DamagedStateError, ResourceError
 from eigen2.store import checkpoints as checkpoints_module
-from eigen2.store.checkpoints import SAVE_FAILURES, Checkpoints
+from eigen2.store.checkpoints import SAVE_FAILURES, Checkpoint, Checkpoints, NewCheckpoint
 from eigen2.store.durable import TEMPORARY
 from eigen2.store.manifest import Manifest
+from eigen2.store.objects import Objects, reference
 from eigen2.store.retention import live_objects
 from eigen2.store.state import fingerprint
 
@@ -29,18 +31,20 @@ def damage_object(checkpoints: Checkpoints, manifest: Manifest, logical: str) ->
 
 def test_a_saved_state_comes_back_in_a_fresh_process(tmp_path: Path, state_at: StateAt) -> None:
     saved = Checkpoints(tmp_path).save(
-        3,
-        state_at(3),
-        metrics={"fitness": 1.5},
-        logs={"metrics.jsonl": 77},
-        config_hash="c",
-        data_fingerprint="d",
+        NewCheckpoint(
+            3,
+            state_at(3),
+            metrics={"fitness": 1.5},
+            logs={"metrics.jsonl": 77},
+            identity={"config": {"seed": 1}, "data": "d"},
+        )
     )
     recovery = Checkpoints(tmp_path).newest_good()
     assert recovery.refused == ()
     assert recovery.checkpoint is not None
     assert recovery.checkpoint.manifest == saved
     assert (saved.step, saved.metrics, saved.logs) == (3, {"fitness": 1.5}, {"metrics.jsonl": 77})
+    assert saved.identity == {"config": {"seed": 1}, "data": "d"}
     assert fingerprint(recovery.checkpoint.state()) == fingerprint(state_at(3))
 
 
@@ -52,7 +56,8 @@ def test_an_empty_run_has_nothing_to_resume(tmp_path: Path) -> None:
 def test_the_five_names_hold_what_they_say(tmp_path: Path, state_at: StateAt) -> None:
     checkpoints = Checkpoints(tmp_path)
     for step in range(6):
-        checkpoints.save(step, state_at(step), first=step == 0, best=step == 2, final=step == 5)
+        roles = {0: ["init"], 2: ["best"], 5: ["final"]}.get(step, [])
+        checkpoints.save(NewCheckpoint(step, state_at(step)), roles)
     steps = {name: checkpoints.load(name).manifest.step for name in checkpoints.names()}
     assert steps == {"init": 0, "best": 2, "previous": 4, "latest": 5, "final": 5}
     for name, step in steps.items():
@@ -62,7 +67,7 @@ def test_the_five_names_hold_what_they_say(tmp_path: Path, state_at: StateAt) ->
 def test_disk_holds_the_kept_checkpoints_and_nothing_else(tmp_path: Path, state_at: StateAt) -> None:
     checkpoints = Checkpoints(tmp_path)
     for step in range(10):
-        checkpoints.save(step, state_at(step), first=step == 0)
+        checkpoints.save(NewCheckpoint(step, state_at(step)), ["init"] if step == 0 else [])
     kept = [checkpoints.load(name).manifest for name in checkpoints.names()]
     assert set(checkpoints.objects.list()) == live_objects(kept)
     frozen = {manifest.objects["state/frozen.0.safetensors"] for manifest in kept}
@@ -72,19 +77,77 @@ def test_disk_holds_the_kept_checkpoints_and_nothing_else(tmp_path: Path, state_
 def test_an_object_pinned_by_an_upload_stays(tmp_path: Path, state_at: StateAt) -> None:
     pins: set[str] = set()
     checkpoints = Checkpoints(tmp_path, pinned=lambda: pins)
-    first = checkpoints.save(0, state_at(0))
+    first = checkpoints.save(NewCheckpoint(0, state_at(0)))
     pins.add(first.objects["state/actor.0.safetensors"].hash)
     for step in range(1, 4):
-        checkpoints.save(step, state_at(step))
+        checkpoints.save(NewCheckpoint(step, state_at(step)))
     assert pins < set(checkpoints.objects.list())
     pins.clear()
     assert checkpoints.collect_garbage() == 1
 
 
+def test_an_object_that_is_pinned_and_then_put_survives_garbage_collection_at_any_moment(
+    tmp_path: Path, state_at: StateAt
+) -> None:
+    """Another process pins and puts between any two steps of the collection."""
+    content = b"series of an evaluation"
+    name = reference([content]).hash
+    writer, pins = Objects(tmp_path / "objects"), set[str]()
+
+    def pin_and_put() -> None:
+        pins.add(name)
+        writer.put(content)
+
+    for moment in ("list", "pins", "delete"):
+        checkpoints = Checkpoints(tmp_path, pinned=lambda: set(pins))
+        checkpoints.save(NewCheckpoint(1, state_at(1)))
+        checkpoints.objects.put(b"garbage")
+        meanwhile(checkpoints, moment, pin_and_put)
+        assert checkpoints.collect_garbage() == 1, moment
+        assert checkpoints.collect_garbage() == 0, moment
+        assert writer.read(name) == content
+        pins.clear()
+        writer.delete(name)
+
+
+def meanwhile(checkpoints: Checkpoints, moment: str, event: Callable[[], None]) -> None:
+    """Let `event` happen, once, just before the collection lists objects, reads the pins or deletes."""
+    objects, names, pinned = checkpoints.objects, checkpoints.objects.list, checkpoints.pinned
+    delete, pending = objects.delete, [event]
+
+    def before(step: str) -> None:
+        if step == moment and pending:
+            pending.pop()()
+
+    objects.list = lambda: (before("list"), names())[1]  # type: ignore[method-assign]
+    checkpoints.pinned = lambda: (before("pins"), pinned())[1]
+    objects.delete = lambda name: (before("delete"), delete(name))[1]  # type: ignore[method-assign]
+
+
+def test_a_checkpoint_that_is_replaced_while_it_is_read_is_read_again(
+    tmp_path: Path, state_at: StateAt
+) -> None:
+    training = Checkpoints(tmp_path)
+    training.save(NewCheckpoint(1, state_at(1)))
+
+    def read(checkpoint: Checkpoint) -> dict[str, Any]:
+        if checkpoint.manifest.step < 3:
+            for step in (2, 3):
+                training.save(NewCheckpoint(step, state_at(step), metrics={"loss": math.nan}))
+        return checkpoint.state()
+
+    checkpoint, state = Checkpoints(tmp_path).read("latest", read)
+    assert checkpoint.manifest.step == 3
+    assert fingerprint(state) == fingerprint(state_at(3))
+    damage_object(training, checkpoint.manifest, "state/actor.0.safetensors")
+    with pytest.raises(DamagedStateError, match="is damaged"):
+        Checkpoints(tmp_path).read("latest", read)
+
+
 def test_a_damaged_latest_falls_back_to_previous_and_says_so(tmp_path: Path, state_at: StateAt) -> None:
     checkpoints = Checkpoints(tmp_path)
-    checkpoints.save(1, state_at(1))
-    checkpoints.save(2, state_at(2))
+    checkpoints.save(NewCheckpoint(1, state_at(1)))
+    checkpoints.save(NewCheckpoint(2, state_at(2)))
     flip(checkpoints.path("latest"), 30)
     recovery = Checkpoints(tmp_path).newest_good()
     assert recovery.checkpoint is not None
@@ -96,8 +159,8 @@ def test_a_damaged_latest_falls_back_to_previous_and_says_so(tmp_path: Path, sta
 
 def test_a_damaged_object_refuses_the_checkpoint_that_needs_it(tmp_path: Path, state_at: StateAt) -> None:
     checkpoints = Checkpoints(tmp_path)
-    checkpoints.save(1, state_at(1))
-    latest = checkpoints.save(2, state_at(2))
+    checkpoints.save(NewCheckpoint(1, state_at(1)))
+    latest = checkpoints.save(NewCheckpoint(2, state_at(2)))
     damage_object(checkpoints, latest, "state/actor.0.safetensors")
     recovery = Checkpoints(tmp_path).newest_good()
     assert recovery.checkpoint is not None
@@ -107,19 +170,19 @@ def test_a_damaged_object_refuses_the_checkpoint_that_needs_it(tmp_path: Path, s
 
 def test_a_damaged_latest_never_displaces_a_good_previous(tmp_path: Path, state_at: StateAt) -> None:
     checkpoints = Checkpoints(tmp_path)
-    checkpoints.save(1, state_at(1))
-    damage_object(checkpoints, checkpoints.save(5, state_at(5)), "state/actor.0.safetensors")
+    checkpoints.save(NewCheckpoint(1, state_at(1)))
+    damage_object(checkpoints, checkpoints.save(NewCheckpoint(5, state_at(5))), "state/actor.0.safetensors")
     resumed = Checkpoints(tmp_path)
-    resumed.save(7, state_at(7))
+    resumed.save(NewCheckpoint(7, state_at(7)))
     assert resumed.load("previous").manifest.step == 1
     assert resumed.load("latest").manifest.step == 7
 
 
 def test_repeating_a_damaged_step_heals_its_objects(tmp_path: Path, state_at: StateAt) -> None:
     checkpoints = Checkpoints(tmp_path)
-    checkpoints.save(1, state_at(1))
-    damage_object(checkpoints, checkpoints.save(2, state_at(2)), "state/actor.0.safetensors")
-    Checkpoints(tmp_path).save(2, state_at(2))
+    checkpoints.save(NewCheckpoint(1, state_at(1)))
+    damage_object(checkpoints, checkpoints.save(NewCheckpoint(2, state_at(2))), "state/actor.0.safetensors")
+    Checkpoints(tmp_path).save(NewCheckpoint(2, state_at(2)))
     recovery = Checkpoints(tmp_path).newest_good()
     assert recovery.checkpoint is not None
     assert (recovery.checkpoint.manifest.step, recovery.refused) == (2, ())
@@ -128,7 +191,7 @@ def test_repeating_a_damaged_step_heals_its_objects(tmp_path: Path, state_at: St
 def test_when_everything_is_damaged_starting_over_is_not_silent(tmp_path: Path, state_at: StateAt) -> None:
     checkpoints = Checkpoints(tmp_path)
     for step in range(2):
-        checkpoints.save(step, state_at(step))
+        checkpoints.save(NewCheckpoint(step, state_at(step)))
     flip(checkpoints.path("latest"))
     flip(checkpoints.path("previous"))
     with pytest.raises(
@@ -139,69 +202,69 @@ def test_when_everything_is_damaged_starting_over_is_not_silent(tmp_path: Path, 
 
 def test_a_damaged_manifest_still_protects_its_objects(tmp_path: Path, state_at: StateAt) -> None:
     checkpoints = Checkpoints(tmp_path)
-    checkpoints.save(0, state_at(0), best=True)
+    checkpoints.save(NewCheckpoint(0, state_at(0)), ["best"])
     best = checkpoints.load("best")
     flip(checkpoints.path("best"), 5)
     resumed = Checkpoints(tmp_path)
     for step in range(1, 4):
-        resumed.save(step, state_at(step))
+        resumed.save(NewCheckpoint(step, state_at(step)))
     best.verify()
 
 
 def test_the_newest_step_wins_whatever_its_name(tmp_path: Path, state_at: StateAt) -> None:
     checkpoints = Checkpoints(tmp_path)
-    checkpoints.save(5, state_at(5), final=True)
-    checkpoints.save(6, state_at(6))
+    checkpoints.save(NewCheckpoint(5, state_at(5)), ["final"])
+    checkpoints.save(NewCheckpoint(6, state_at(6)))
     recovery = checkpoints.newest_good()
     assert recovery.checkpoint is not None
     assert recovery.checkpoint.manifest.step == 6
 
 
-def test_replay_blobs_are_written_once_and_dropped_when_no_longer_named(
+def test_replay_objects_are_written_once_and_dropped_when_no_longer_named(
     tmp_path: Path, state_at: StateAt, tiny_replay: Any
 ) -> None:
     checkpoints = Checkpoints(tmp_path)
-    checkpoints.save(0, state_at(0), replay=tiny_replay([b"one", b"two"]), first=True)
+    checkpoints.save(NewCheckpoint(0, state_at(0), tiny_replay([b"one", b"two"])), ["init"])
     snapshot = tiny_replay([b"two", b"three"])
-    manifest = Checkpoints(tmp_path).save(1, state_at(1), replay=snapshot)
-    assert [snapshot.contents[name] for name in snapshot.yielded] == [b"three"]
+    manifest = Checkpoints(tmp_path).save(NewCheckpoint(1, state_at(1), snapshot))
+    assert [snapshot.contents[name] for name in snapshot.written] == [b"three"]
     checkpoint = Checkpoints(tmp_path).load("latest")
     assert checkpoint.manifest.replay == snapshot.manifest
-    assert {name: checkpoint.replay_blob(name) for name in snapshot.contents} == snapshot.contents
+    assert {name: checkpoint.objects.read(name) for name in snapshot.contents} == snapshot.contents
     assert sum(name.startswith("replay/") for name in manifest.objects) == 2
-    checkpoints.save(2, state_at(2), replay=tiny_replay([b"three"]))
-    checkpoints.save(3, state_at(3), replay=tiny_replay([b"three"]))
+    checkpoints.save(NewCheckpoint(2, state_at(2), tiny_replay([b"three"])))
+    checkpoints.save(NewCheckpoint(3, state_at(3), tiny_replay([b"three"])))
     stored = {checkpoints.objects.read(name) for name in checkpoints.objects.list()}
     assert b"three" in stored
     assert not {b"one", b"two"} & stored
 
 
-def test_a_damaged_replay_blob_is_asked_for_again(
+def test_a_damaged_replay_object_is_asked_for_again(
     tmp_path: Path, state_at: StateAt, tiny_replay: Any
 ) -> None:
     snapshot = tiny_replay([b"one"])
-    manifest = Checkpoints(tmp_path).save(0, state_at(0), replay=snapshot)
-    damage_object(Checkpoints(tmp_path), manifest, f"replay/{snapshot.yielded[0]}")
+    manifest = Checkpoints(tmp_path).save(NewCheckpoint(0, state_at(0), snapshot))
+    damage_object(Checkpoints(tmp_path), manifest, f"replay/{snapshot.written[0]}")
     again = tiny_replay([b"one"])
-    Checkpoints(tmp_path).save(1, state_at(1), replay=again)
-    assert again.yielded == snapshot.yielded
-    assert Checkpoints(tmp_path).load("latest").replay_blob(again.yielded[0]) == b"one"
+    Checkpoints(tmp_path).save(NewCheckpoint(1, state_at(1), again))
+    assert again.written == snapshot.written
+    assert Checkpoints(tmp_path).load("latest").objects.read(again.written[0]) == b"one"
 
 
 def test_a_thinned_out_replay_is_carried_over(tmp_path: Path, state_at: StateAt, tiny_replay: Any) -> None:
     checkpoints = Checkpoints(tmp_path)
     snapshot = tiny_replay([b"one"])
-    checkpoints.save(0, state_at(0), replay=snapshot)
+    checkpoints.save(NewCheckpoint(0, state_at(0), snapshot))
     for step in range(1, 5):
-        checkpoints.save(step, state_at(step))
+        checkpoints.save(NewCheckpoint(step, state_at(step)))
     latest = checkpoints.load("latest")
     assert (latest.manifest.step, latest.manifest.replay_step) == (4, 0)
-    assert latest.replay_blob(snapshot.yielded[0]) == b"one"
+    assert latest.objects.read(snapshot.written[0]) == b"one"
 
 
 def test_init_and_best_carry_no_replay(tmp_path: Path, state_at: StateAt, tiny_replay: Any) -> None:
     checkpoints = Checkpoints(tmp_path)
-    checkpoints.save(0, state_at(0), replay=tiny_replay([b"one"]), first=True, best=True, final=True)
+    checkpoints.save(NewCheckpoint(0, state_at(0), tiny_replay([b"one"])), ["init", "best", "final"])
     for name, has_replay in (("init", False), ("best", False), ("latest", True), ("final", True)):
         manifest = checkpoints.load(name).manifest
         assert (manifest.replay is not None) == has_replay
@@ -210,10 +273,10 @@ def test_init_and_best_carry_no_replay(tmp_path: Path, state_at: StateAt, tiny_r
 
 def test_a_state_that_cannot_be_stored_changes_nothing(tmp_path: Path, state_at: StateAt) -> None:
     checkpoints = Checkpoints(tmp_path)
-    checkpoints.save(1, state_at(1))
+    checkpoints.save(NewCheckpoint(1, state_at(1)))
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     with pytest.raises(TypeError, match="/zebra in the state"):
-        checkpoints.save(2, state_at(2) | {"zebra": object()})
+        checkpoints.save(NewCheckpoint(2, state_at(2) | {"zebra": object()}))
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
@@ -224,10 +287,10 @@ def test_a_replay_manifest_that_is_no_json_changes_no_manifest(
         manifest = {"segments": [{1, 2}]}
 
     checkpoints = Checkpoints(tmp_path)
-    checkpoints.save(1, state_at(1))
+    checkpoints.save(NewCheckpoint(1, state_at(1)))
     before = checkpoints.path("latest").read_bytes()
     with pytest.raises(TypeError):
-        checkpoints.save(2, state_at(2), replay=Odd([]))
+        checkpoints.save(NewCheckpoint(2, state_at(2), Odd([])))
     assert checkpoints.path("latest").read_bytes() == before
     assert checkpoints.names() == ["latest"]
 
@@ -236,18 +299,18 @@ def test_a_predicted_lack_of_room_refuses_before_writing(
     tmp_path: Path, state_at: StateAt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checkpoints = Checkpoints(tmp_path)
-    checkpoints.save(1, state_at(1))
+    checkpoints.save(NewCheckpoint(1, state_at(1)))
     before = sorted(checkpoints.objects.list())
     monkeypatch.setattr(checkpoints_module, "MARGIN_BYTES", 10**18)
     with pytest.raises(SAVE_FAILURES) as failure:
-        checkpoints.save(2, state_at(2))
+        checkpoints.save(NewCheckpoint(2, state_at(2)))
     assert isinstance(failure.value, ResourceError)
     assert sorted(checkpoints.objects.list()) == before
 
 
 def test_clean_removes_what_a_killed_save_left(tmp_path: Path, state_at: StateAt) -> None:
     checkpoints = Checkpoints(tmp_path)
-    checkpoints.save(1, state_at(1))
+    checkpoints.save(NewCheckpoint(1, state_at(1)))
     before = sorted(path for path in tmp_path.rglob("*") if path.is_file())
     checkpoints.objects.put(b"orphan")
     (tmp_path / "objects" / f"{TEMPORARY}1").write_bytes(b"half")
@@ -259,3 +322,9 @@ def test_clean_removes_what_a_killed_save_left(tmp_path: Path, state_at: StateAt
 def test_an_unknown_checkpoint_name_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no checkpoint called 'newest'"):
         Checkpoints(tmp_path).load("newest")
+
+
+def test_an_unknown_role_is_refused_and_changes_nothing(tmp_path: Path, state_at: StateAt) -> None:
+    with pytest.raises(ValueError, match=r"can be init, best, final, not \['previous'\]"):
+        Checkpoints(tmp_path).save(NewCheckpoint(1, state_at(1)), ["previous"])
+    assert Checkpoints(tmp_path).names() == []

@@ -1,17 +1,21 @@
 """A manifest comes back as it was written, or is refused by name."""
 
+import hashlib
+import json
 import math
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from eigen2.errors import DamagedStateError
-from eigen2.store import manifest as manifest_module
-from eigen2.store.manifest import Manifest, from_bytes, read_manifest, to_bytes, write_manifest
+from eigen2.store.durable import write_atomically
+from eigen2.store.manifest import Manifest, from_bytes, read_manifest, to_bytes
 from eigen2.store.objects import Ref
 
 MANIFEST = Manifest(
@@ -23,14 +27,13 @@ MANIFEST = Manifest(
     replay_step=10,
     metrics={"fitness": 1.5, "worst": -math.inf},
     logs={"metrics.jsonl": 1234},
-    config_hash="c" * 64,
-    data_fingerprint="d" * 64,
+    identity={"config": {"seed": 7, "alg": {"lr": 0.1}}, "data": "d" * 64, "version": "0.2.0"},
 )
 
 
 def test_a_manifest_comes_back_as_written(tmp_path: Path) -> None:
     path = tmp_path / "latest.json"
-    write_manifest(path, MANIFEST)
+    path.write_bytes(to_bytes(MANIFEST))
     assert read_manifest(path) == MANIFEST
     assert list(tmp_path.iterdir()) == [path]
     assert MANIFEST.bytes == 30
@@ -52,13 +55,13 @@ def test_a_manifest_is_synced_before_its_rename_and_its_directory_after(
 
     monkeypatch.setattr(os, "fsync", recording_fsync)
     monkeypatch.setattr(os, "replace", recording_rename)
-    write_manifest(tmp_path / "latest.json", MANIFEST)
+    write_atomically(tmp_path / "latest.json", to_bytes(MANIFEST))
     assert calls == ["file", "rename", "directory"]
 
 
 def test_nan_metrics_come_back(tmp_path: Path) -> None:
     path = tmp_path / "latest.json"
-    write_manifest(path, replace(MANIFEST, metrics={"x": math.nan}))
+    path.write_bytes(to_bytes(replace(MANIFEST, metrics={"x": math.nan})))
     assert math.isnan(read_manifest(path).metrics["x"])
 
 
@@ -96,11 +99,48 @@ def test_a_manifest_under_another_name_is_refused() -> None:
         from_bytes(to_bytes(MANIFEST), Path("best.json"))
 
 
-def test_another_format_is_refused_with_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    content = to_bytes(MANIFEST)
-    monkeypatch.setattr(manifest_module, "FORMAT", 2)
-    with pytest.raises(DamagedStateError, match="format 1, this version reads format 2"):
-        from_bytes(content, Path("latest.json"))
+def respelled(change: Callable[[dict[str, Any]], Any]) -> bytes:
+    """The manifest as another version might have written it: changed, and signed again."""
+    body = json.loads(to_bytes(MANIFEST))["body"]
+    change(body)
+
+    def spell(document: dict[str, Any]) -> bytes:
+        return json.dumps(document, sort_keys=True, indent=1).encode() + b"\n"
+
+    return spell({"body": body, "sha256": hashlib.sha256(spell(body)).hexdigest()})
+
+
+def test_a_manifest_of_format_1_is_read() -> None:
+    def format_1(body: dict[str, Any]) -> None:
+        del body["identity"]
+        body.update(format=1, config_hash="c", data_fingerprint="d")
+
+    expected = replace(MANIFEST, identity={"config_hash": "c", "data": "d"})
+    assert from_bytes(respelled(format_1), Path("latest.json")) == expected
+    assert from_bytes(to_bytes(expected), Path("latest.json")) == expected
+
+
+def test_a_later_format_is_refused_with_both_numbers() -> None:
+    with pytest.raises(DamagedStateError, match="format 3, this version reads formats 1 to 2"):
+        from_bytes(respelled(lambda body: body.update(format=3)), Path("latest.json"))
+
+
+def test_an_unknown_field_is_refused_by_name() -> None:
+    with pytest.raises(DamagedStateError, match=r"other fields than format 2 has: \['parents'\]"):
+        from_bytes(respelled(lambda body: body.update(parents=[])), Path("latest.json"))
+
+
+@pytest.mark.parametrize("name", ["identity", "metrics", "logs", "replay", "replay_step"])
+def test_a_missing_field_takes_its_default(name: str) -> None:
+    default = getattr(Manifest("latest", 0, "", {}), name)
+    found = from_bytes(respelled(lambda body: body.pop(name)), Path("latest.json"))
+    assert found == replace(MANIFEST, **{name: default})
+
+
+@pytest.mark.parametrize("name", ["name", "step", "created", "objects"])
+def test_a_missing_field_without_a_default_is_refused_by_name(name: str) -> None:
+    with pytest.raises(DamagedStateError, match=rf"\['{name}'\]"):
+        from_bytes(respelled(lambda body: body.pop(name)), Path("latest.json"))
 
 
 def test_a_missing_manifest_is_named(tmp_path: Path) -> None:

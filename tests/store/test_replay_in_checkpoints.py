@@ -1,5 +1,6 @@
 """The real replay inside real checkpoints: written incrementally, restored bit for bit, saved beside training."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 from eigen2.replay.buffer import Replay
 from eigen2.replay.schema import schema_from_spaces
 from eigen2.store.background import BackgroundSaver
-from eigen2.store.checkpoints import Checkpoints
+from eigen2.store.checkpoints import Checkpoints, NewCheckpoint
 from eigen2.store.manifest import Manifest
 from eigen2.store.state import fingerprint, freeze
 
@@ -41,15 +42,16 @@ def test_the_replay_comes_back_bit_for_bit_and_old_segments_are_not_rewritten(tm
     written: list[int] = []
     for step in range(4):
         collect(replay, 2000, stream)
-        snapshot = replay.snapshot()
-        Checkpoints(tmp_path).save(step, {"step": step}, replay=snapshot)
-        written.append(snapshot.written_bytes)
+        checkpoints = Checkpoints(tmp_path)
+        before = set(checkpoints.objects.list())
+        saved = checkpoints.save(NewCheckpoint(step, {"step": step}, replay.snapshot()))
+        written.append(sum(r.size for r in saved.below("replay/").values() if r.hash not in before))
     assert max(written) < 2 * min(written)
     recovery = Checkpoints(tmp_path).newest_good()
     assert recovery.checkpoint is not None
     manifest = recovery.checkpoint.manifest
     assert manifest.replay is not None
-    restored = Replay.restore(manifest.replay, recovery.checkpoint.replay_blob)
+    restored = Replay.restore(manifest.replay, recovery.checkpoint.objects.read)
     for _ in range(10):
         assert fingerprint(samples(restored)) == fingerprint(samples(replay))
 
@@ -63,18 +65,18 @@ def test_saving_beside_training_stores_the_moment_of_the_snapshot(tmp_path: Path
         for step in range(12):
             collect(replay, 1000, stream)
             weights += 1.0
-            state, snapshot = freeze({"weights": weights}), replay.snapshot()
-            saver.submit(lambda s=step, a=state, b=snapshot: checkpoints.save(s, a, replay=b))  # type: ignore[misc]
+            new = NewCheckpoint(step, freeze({"weights": weights}), replay.snapshot())
+            saver.submit(partial(checkpoints.save, new))
             if step == 10:
                 saver.wait()
                 checkpoint = Checkpoints(tmp_path).load("latest")
                 assert checkpoint.manifest.replay is not None
-                copy = Replay.restore(checkpoint.manifest.replay, checkpoint.replay_blob)
+                copy = Replay.restore(checkpoint.manifest.replay, checkpoint.objects.read)
                 expected = samples(copy)
                 assert fingerprint(samples(replay)) == fingerprint(expected)
     for name, value in (("previous", 11.0), ("latest", 12.0)):
         assert (Checkpoints(tmp_path).load(name).state()["weights"] == value).all()
     previous = Checkpoints(tmp_path).load("previous")
     assert previous.manifest.replay is not None
-    again = Replay.restore(previous.manifest.replay, previous.replay_blob)
+    again = Replay.restore(previous.manifest.replay, previous.objects.read)
     assert fingerprint(samples(again)) == fingerprint(expected)

@@ -1,15 +1,23 @@
 """Retention is a pure function: bounded, and never without a good resumable checkpoint."""
 
+from collections.abc import Mapping
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from eigen2.store.manifest import Manifest
 from eigen2.store.objects import Ref
-from eigen2.store.retention import NAMES, Plan, live_objects, outcome, retain
+from eigen2.store.retention import NAMES, Plan, live_objects, retain
+
+
+def outcome(existing: Mapping[str, int], step: int, plan: Plan) -> dict[str, int]:
+    """The manifests and their steps once `plan` is carried out."""
+    rotated = {"previous": existing["latest"]} if plan.rotate else {}
+    return {**existing, **rotated, **dict.fromkeys(plan.write, step)}
 
 
 def test_the_first_save_writes_init_then_latest() -> None:
-    assert retain({}, 0, first=True) == Plan(rotate=False, write=("init", "latest"))
+    assert retain({}, 0, {"init"}) == Plan(rotate=False, write=("init", "latest"))
 
 
 def test_a_later_save_rotates_latest() -> None:
@@ -20,11 +28,11 @@ def test_a_later_save_rotates_latest() -> None:
 
 def test_saving_the_same_step_again_keeps_the_earlier_previous() -> None:
     existing = {"previous": 3, "latest": 4}
-    assert outcome(existing, 4, retain(existing, 4, final=True)) == {"previous": 3, "latest": 4, "final": 4}
+    assert outcome(existing, 4, retain(existing, 4, {"final"})) == {"previous": 3, "latest": 4, "final": 4}
 
 
 def test_latest_is_written_last() -> None:
-    assert retain({}, 9, first=True, best=True, final=True).write == ("init", "best", "final", "latest")
+    assert retain({}, 9, {"final", "best", "init"}).write == ("init", "best", "final", "latest")
 
 
 @given(st.lists(st.tuples(st.integers(1, 3), st.booleans()), min_size=1))
@@ -35,7 +43,8 @@ def test_over_any_history_the_kept_set_is_bounded_and_right(saves: list[tuple[in
         step += advance
         steps.append(step)
         bests += [step] if best else []
-        kept = outcome(kept, step, retain(kept, step, first=number == 0, best=best))
+        roles = {role for role, wanted in (("init", number == 0), ("best", best)) if wanted}
+        kept = outcome(kept, step, retain(kept, step, roles))
         assert set(kept) <= set(NAMES)
         assert kept["latest"] == step
         assert kept["init"] == steps[0]

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "runs" / "lab"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "harness" / "lab"))
 
 from command_lab import FLOW_WORLD_MODEL, ORDERS, PENDULUM, WEIGHTS, WORLD_MODEL, Lab, Moment  # noqa: E402
 

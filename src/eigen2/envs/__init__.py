@@ -1,9 +1,8 @@
-"""Environments: trading over a market, control tasks, and any Gymnasium environment. Importing registers ours."""
+"""Environments: trading over a market, control tasks, and any Gymnasium environment.
 
-import gymnasium
+Importing this registers ours with Gymnasium, as its packages do: `import eigen2; gymnasium.make("eigen2/Trading-v0")`.
+"""
 
-gymnasium.register(
-    id="eigen2/Trading-v0",
-    entry_point="eigen2.envs.trading.env:make_trading",
-    vector_entry_point="eigen2.envs.trading.vector:make_trading_vector",
-)
+from eigen2.envs.registration import register_with_gymnasium
+
+register_with_gymnasium()

@@ -1,14 +1,30 @@
 """What an environment can be told; an `env` preset fills one of these."""
 
+import os
+from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from eigen2.market.catalogue import canonical_name
 from eigen2.market.config import MarketConfig
 from eigen2.section import Section
 
 
-class TradingConfig(MarketConfig):
+class EnvConfig(Section):
+    """The `env` section of a config."""
+
+    @property
+    def label(self) -> str:
+        """What a run in this environment is called."""
+        raise NotImplementedError
+
+    def absolute(self) -> Self:
+        """The same with absolute paths, so that a run can go on from any working directory."""
+        return self
+
+
+class TradingConfig(MarketConfig, EnvConfig):
     kind: Literal["trading"] = "trading"
     actions: Literal["orders", "original", "weights"] = "orders"
     """orders: (coefficient, sale target) per symbol with a learned exit; original: without it, targets 10..50 %;
@@ -41,6 +57,16 @@ class TradingConfig(MarketConfig):
     inaction_penalty: float = Field(5.0, ge=0.0)
     """Subtracted on a day without any position (reward=realised only)."""
 
+    @property
+    def label(self) -> str:
+        return Path(self.data).stem
+
+    def absolute(self) -> Self:
+        file = Path(self.data).expanduser()
+        if canonical_name(self.data) is not None or not file.exists():
+            return self
+        return self.model_copy(update={"data": os.path.abspath(file)})
+
     @model_validator(mode="after")
     def _targets_are_ordered(self) -> Self:
         if self.target_low >= self.target_high:
@@ -56,12 +82,13 @@ class TradingConfig(MarketConfig):
         return self
 
 
-class GymConfig(Section):
+class GymConfig(EnvConfig):
     kind: Literal["gym"] = "gym"
     id: str = "Pendulum-v1"
     """Any registered Gymnasium environment with a continuous action space."""
     max_episode_steps: int | None = Field(None, ge=1)
     """Cuts episodes shorter than the environment's own limit."""
 
-
-EnvConfig = TradingConfig | GymConfig
+    @property
+    def label(self) -> str:
+        return self.id.replace("/", "-")

@@ -1,25 +1,28 @@
-"""Any Gymnasium environment with continuous actions, n copies of it in lock step."""
+"""A Gymnasium environment by its id, refused with a sentence when our agents cannot act in it."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from difflib import get_close_matches
 from typing import Any
 
 import gymnasium
 import numpy as np
-import numpy.typing as npt
 from gymnasium import spaces
 
 from eigen2.envs.config import GymConfig
-from eigen2.errors import ConfigError, DataError
+from eigen2.errors import ConfigError
 
 GymEnv = gymnasium.Env[Any, Any]
+_made: set[str] = set()
+"""Environments whose simulator has already said what it has to say about their model."""
 
 
 def make_gym(config: GymConfig) -> GymEnv:
-    """The environment `config.id`, refused with a sentence when our agents cannot act in it."""
+    """The environment `config.id`, with a bounded Box of actions and a Box of observations."""
     try:
-        env: GymEnv = gymnasium.make(config.id, max_episode_steps=config.max_episode_steps)
+        with _silent_mujoco() if config.id in _made else nullcontext():
+            env: GymEnv = gymnasium.make(config.id, max_episode_steps=config.max_episode_steps)
     except gymnasium.error.DependencyNotInstalled as error:
         raise ConfigError(
             f"env.id={config.id} needs a package that is missing ({error}): pip install eigen2[control]"
@@ -40,7 +43,23 @@ def make_gym(config: GymConfig) -> GymEnv:
     except ConfigError:
         env.close()
         raise
+    _made.add(config.id)
     return env
+
+
+@contextmanager
+def _silent_mujoco() -> Iterator[None]:
+    """MuJoCo repeats its warnings about a model with every copy that is made."""
+    mujoco: Any = sys.modules.get("mujoco")
+    if mujoco is None:
+        yield
+        return
+    before = mujoco.get_mju_user_warning()
+    mujoco.set_mju_user_warning(lambda message: None)
+    try:
+        yield
+    finally:
+        mujoco.set_mju_user_warning(before)
 
 
 def _nearest(name: str) -> str:
@@ -63,92 +82,3 @@ def _check_spaces(name: str, env: GymEnv) -> None:
             f"env.id={name} has the observation space {observation}: a Box is needed; wrap it, e.g. with "
             "gymnasium.wrappers.FlattenObservation"
         )
-
-
-@dataclass(frozen=True)
-class GymStep:
-    observation: npt.NDArray[np.float32]
-    """[n, observation]"""
-    reward: npt.NDArray[np.float64]
-    """[n]"""
-    terminated: npt.NDArray[np.bool_]
-    """[n] the episode reached an end state at this step or before."""
-    truncated: npt.NDArray[np.bool_]
-    """[n] the episode was cut by its time limit at this step or before."""
-
-
-class GymBatch:
-    """n copies stepped together. Each episode is seeded by the caller, so results do not depend on n or on order.
-
-    A finished copy stays frozen, with its last observation and reward 0, until the next `reset`.
-    """
-
-    def __init__(self, config: GymConfig, n: int) -> None:
-        if n < 1:
-            raise ValueError(f"a batch needs at least one environment, not {n}")
-        self.config = config
-        self.n = n
-        self._envs = [make_gym(config) for _ in range(n)]
-        action, observation = self._envs[0].action_space, self._envs[0].observation_space
-        assert isinstance(action, spaces.Box)
-        assert isinstance(observation, spaces.Box)
-        self.action_size = int(np.prod(action.shape))
-        self.observation_size = int(np.prod(observation.shape))
-        self._action_space = action
-        self._observation = np.zeros((n, self.observation_size), np.float32)
-        self._terminated = np.zeros(n, np.bool_)
-        self._truncated = np.ones(n, np.bool_)
-
-    @property
-    def done(self) -> npt.NDArray[np.bool_]:
-        """[n]"""
-        return self._terminated | self._truncated
-
-    @property
-    def max_episode_steps(self) -> int | None:
-        """Time limit of an episode, None when it has none."""
-        spec = self._envs[0].spec
-        return None if spec is None else spec.max_episode_steps
-
-    def reset(self, seeds: Sequence[int]) -> npt.NDArray[np.float32]:
-        """Starts an episode in the first len(seeds) copies, one seed each; the others stay frozen. [n, observation]."""
-        if not 1 <= len(seeds) <= self.n:
-            raise ValueError(f"{len(seeds)} seeds for {self.n} environments")
-        self._terminated[:] = False
-        self._truncated[:] = True
-        self._observation[:] = 0.0
-        for index, seed in enumerate(seeds):
-            observation, _ = self._envs[index].reset(seed=int(seed))
-            self._observation[index] = self._checked(observation)
-            self._truncated[index] = False
-        return self._observation.copy()
-
-    def step(self, actions: npt.NDArray[np.floating]) -> GymStep:
-        """Actions in [-1, 1], [n, action], stretched onto the environment's own bounds."""
-        if actions.shape != (self.n, self.action_size):
-            raise ValueError(f"actions have shape {actions.shape}, not {(self.n, self.action_size)}")
-        if not np.isfinite(actions).all():
-            raise ValueError("actions hold NaN or infinity: every value must be finite")
-        low, high = self._action_space.low, self._action_space.high
-        unit = 0.5 * (np.clip(actions, -1.0, 1.0) + 1.0)
-        stretched = low + unit.reshape(self.n, *low.shape) * (high - low)
-        stretched = np.clip(stretched, low, high).astype(self._action_space.dtype)
-        reward = np.zeros(self.n)
-        for index in np.flatnonzero(~self.done):
-            observation, gain, terminated, truncated, _ = self._envs[index].step(stretched[index])
-            self._observation[index] = self._checked(observation)
-            reward[index] = float(gain)
-            self._terminated[index], self._truncated[index] = terminated, truncated
-        if not np.isfinite(reward).all():
-            raise DataError(f"env.id={self.config.id} returned a reward that is not finite")
-        return GymStep(self._observation.copy(), reward, self._terminated.copy(), self._truncated.copy())
-
-    def close(self) -> None:
-        for env in self._envs:
-            env.close()
-
-    def _checked(self, observation: Any) -> npt.NDArray[np.float32]:
-        flat = np.asarray(observation, np.float32).reshape(-1)
-        if not np.isfinite(flat).all():
-            raise DataError(f"env.id={self.config.id} returned an observation that is not finite")
-        return flat

@@ -9,16 +9,16 @@ import numpy.typing as npt
 from eigen2.envs.config import TradingConfig
 from eigen2.envs.trading import Observation, TradingCore
 from eigen2.errors import ConfigError
-from eigen2.evaluation.statistics import DAYS_PER_YEAR, FloatArray
-from eigen2.market.data import MarketData, Split
+from eigen2.evaluation.statistics import DAYS_PER_YEAR
+from eigen2.market.data import FloatArray, MarketData, Split
 
 Policy = Callable[[Observation, MarketData, TradingConfig], npt.NDArray[np.floating]]
 """What to do on seeing an observation of B portfolios: an action [B, ...] of the core's action space."""
 
 
 @dataclass(frozen=True)
-class Contestant:
-    """A policy and the rules under which it plays; costs and days are always those of the market it is judged on."""
+class Strategy:
+    """A policy and the rules under which it plays; costs and days are always those of the market it is evaluated on."""
 
     name: str
     config: TradingConfig

@@ -1,78 +1,98 @@
 """Closed-loop evaluation of a control policy, beside what random actions and standing still earn.
 
 Standing still is shown because on many tasks it is already worth a lot: a policy has learned nothing until it beats
-it. The same seeds start the episodes of all three.
+it. All three play the same fresh episodes, which training never saw.
 """
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
 
-from eigen2 import seeds
-from eigen2.envs.gym import GymBatch
-from eigen2.errors import ConfigError
+from eigen2.envs.control.environments import Task
+from eigen2.envs.control.reference_policies import at_random, stand_still
+from eigen2.envs.control.rollout import Policy, play_episodes
+from eigen2.evaluation.result import Evaluation
 
-Act = Callable[[npt.NDArray[np.float32]], npt.NDArray[np.floating]]
-"""Observations [n, observation] -> actions [n, action] in [-1, 1]."""
-
-
-@dataclass(frozen=True)
-class ControlEvaluation:
-    """Undiscounted returns over whole episodes."""
-
-    mean_return: float
-    std_return: float
-    """Sample deviation over the episodes; 0 for a single one."""
-    episodes: int
-    random_return: float
-    """Mean return of actions drawn uniformly."""
-    stand_still_return: float
-    """Mean return of the action in the middle of the action space, zero torque where the space is symmetric."""
-    returns: tuple[float, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "returns": list(self.returns)}
+EPISODES = 20
+FRESH = "final"
+"""Purpose of the episodes that are played for evaluation alone."""
+Columns = dict[str, NDArray[np.generic]]
 
 
-def evaluate_control(act: Act, batch: GymBatch, *, seed: int, episodes: int = 20) -> ControlEvaluation:
-    """Plays `episodes` episodes with `act`, and as many at random and standing still."""
-    starts = [seeds.integer(seed, "evaluation.episode", episode) for episode in range(episodes)]
-    stream = seeds.generator(seed, "evaluation.random_actions")
+def evaluate_control(
+    task: Task, policy: Policy, *, seed: int, episodes: int = EPISODES, threads: int = 1
+) -> Evaluation:
+    """`episodes` whole episodes with the policy, and the same ones at random and standing still."""
+    facts, columns = _played(task, policy, seed, episodes, threads)
+    shown = Group(_table(task.name, facts), *_notes([task]))
+    return Evaluation({"env": task.name, **_note([task]), **facts}, shown, {"episodes": columns})
 
-    def at_random(observation: npt.NDArray[np.float32]) -> npt.NDArray[np.floating]:
-        return stream.uniform(-1.0, 1.0, (len(observation), batch.action_size))
 
-    def standing(observation: npt.NDArray[np.float32]) -> npt.NDArray[np.floating]:
-        return np.zeros((len(observation), batch.action_size))
-
-    returns = episode_returns(act, batch, starts)
-    return ControlEvaluation(
-        mean_return=float(returns.mean()),
-        std_return=float(returns.std(ddof=1)) if episodes > 1 else 0.0,
-        episodes=episodes,
-        random_return=float(episode_returns(at_random, batch, starts).mean()),
-        stand_still_return=float(episode_returns(standing, batch, starts).mean()),
-        returns=tuple(float(value) for value in returns),
+def evaluate_tasks(
+    policies: Sequence[tuple[Task, Policy]], *, seed: int, episodes: int = EPISODES, threads: int = 1
+) -> Evaluation:
+    """Every policy in its own task; the means over tasks are for orientation only."""
+    tasks = [task for task, _ in policies]
+    played = [_played(task, policy, seed, episodes, threads) for task, policy in policies]
+    by_task = {task.name: facts for task, (facts, _) in zip(tasks, played, strict=True)}
+    means = {
+        key: float(np.mean([facts[key] for facts, _ in played]))
+        for key in ("mean_return", "std_return", "random_return", "stand_still_return")
+    }
+    numbered = [{"task": np.full(episodes, k), **columns} for k, (_, columns) in enumerate(played)]
+    return Evaluation(
+        {"env": "tasks", **_note(tasks), **means, "episodes": episodes, "tasks": by_task},
+        Group(*(_table(name, facts) for name, facts in by_task.items()), *_notes(tasks)),
+        {"episodes": {name: np.concatenate([columns[name] for columns in numbered]) for name in numbered[0]}},
     )
 
 
-def episode_returns(act: Act, batch: GymBatch, starts: list[int]) -> npt.NDArray[np.float64]:
-    """Return of one whole episode per seed, `[episode]`; played in groups as large as the batch."""
-    if batch.max_episode_steps is None:
-        raise ConfigError(
-            f"env.id={batch.config.id} has no time limit, so its episodes may never end: set env.max_episode_steps"
-        )
-    totals = np.zeros(len(starts))
-    for begin in range(0, len(starts), batch.n):
-        group = starts[begin : begin + batch.n]
-        observation = batch.reset(group)
-        total = np.zeros(batch.n)
-        while not batch.done.all():
-            step = batch.step(act(observation))
-            observation = step.observation
-            total += step.reward
-        totals[begin : begin + len(group)] = total[: len(group)]
-    return totals
+def _played(
+    task: Task, policy: Policy, seed: int, episodes: int, threads: int
+) -> tuple[dict[str, Any], Columns]:
+    """Facts about the returns, and the returns by policy."""
+    own, random, still = (
+        play_episodes(task, played, episodes, seed, FRESH, threads)
+        for played in (policy, at_random(task, seed), stand_still(task))
+    )
+    facts = {
+        "mean_return": own.mean,
+        "std_return": float(own.returns.std(ddof=1)) if episodes > 1 else 0.0,
+        "episodes": episodes,
+        "random_return": random.mean,
+        "stand_still_return": still.mean,
+        "returns": own.returns.tolist(),
+    }
+    columns: Columns = {
+        "champion": own.returns,
+        "random": random.returns,
+        "stand_still": still.returns,
+        "length": own.lengths,
+    }
+    return facts, columns
+
+
+def _table(name: str, facts: dict[str, Any]) -> RenderableType:
+    table = Table(title=f"{name}, {facts['episodes']} fresh episodes", title_justify="left")
+    for column in ("", "mean return", "deviation"):
+        table.add_column(column, justify="left" if not column else "right")
+    table.add_row("champion", f"{facts['mean_return']:.1f}", f"{facts['std_return']:.1f}")
+    table.add_row("random actions", f"{facts['random_return']:.1f}", "")
+    table.add_row("standing still", f"{facts['stand_still_return']:.1f}", "")
+    best = max(facts["random_return"], facts["stand_still_return"])
+    verdict = "better than" if facts["mean_return"] > best else "no better than"
+    return Group(table, Text(f"The champion is {verdict} both random actions and standing still."))
+
+
+def _note(tasks: Sequence[Task]) -> dict[str, str]:
+    notes = dict.fromkeys(task.note for task in tasks if task.note is not None)
+    return {"note": "; ".join(notes)} if notes else {}
+
+
+def _notes(tasks: Sequence[Task]) -> list[Text]:
+    return [Text(note, style="dim") for note in _note(tasks).values()]

@@ -1,13 +1,19 @@
 """The ledger of trials: what every candidate of a run earned on each validation day.
 
 A result can only be corrected for selection if everything that was tried is on record. The ledger keeps one
-float32 series per candidate judged, e.g. 16 agents x 25 generations x 252 days = 403 KB.
+float32 series per candidate evaluated, e.g. 16 agents x 25 generations x 252 days = 403 KB.
 """
 
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from eigen2.envs.config import TradingConfig
+from eigen2.envs.trading import TradingCore
+from eigen2.evaluation.backtest import run_policy
+from eigen2.evaluation.policies import equal_weight_benchmark
+from eigen2.market.data import MarketData
 
 CAPACITY = 4096
 """Series kept at most: 4,096 x 252 days = 4.1 MB. Longer runs are thinned evenly by generation."""
@@ -21,7 +27,7 @@ class TrialLedger:
     """
 
     def __init__(self, benchmark: npt.ArrayLike, capacity: int = CAPACITY) -> None:
-        """`benchmark` `[day]`: log returns of equal weight on the days on which candidates are judged."""
+        """`benchmark` `[day]`: log returns of equal weight on the days on which candidates are evaluated."""
         if capacity < 2:
             raise ValueError(f"a ledger keeps at least 2 trials, not {capacity}")
         self.benchmark = np.asarray(benchmark, dtype=np.float32)
@@ -87,3 +93,13 @@ class TrialLedger:
     def _keep(self, rows: npt.NDArray[np.bool_]) -> None:
         self._returns = self._returns[rows]
         self._generations = self._generations[rows]
+
+
+def trial_ledger(
+    market: MarketData, config: TradingConfig, validated_days: npt.NDArray[np.int64]
+) -> TrialLedger:
+    """An empty ledger. `validated_days` `[day]` count from the second day of the validation split: the closes at which
+    candidates are valued."""
+    benchmark = equal_weight_benchmark(market, config, market.validation)
+    played = run_policy(TradingCore(market, benchmark.config, 1), benchmark.policy, market.validation)
+    return TrialLedger(played.log_returns[0, validated_days])

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from eigen2.envs.config import TradingConfig
 from eigen2.envs.trading import Observation, TradingCore
 from eigen2.envs.trading.weights import LOGIT_BOUND
-from eigen2.evaluation.backtest import Contestant, Policy, run_policy
+from eigen2.evaluation.backtest import Policy, Strategy, run_policy
 from eigen2.market.catalogue import canonical_name
 from eigen2.market.data import FloatArray, MarketData
 from eigen2.market.oracles import HOLDING_DAYS, oracle_scores
@@ -51,7 +51,7 @@ def has_oracle(data: str) -> bool:
     return canonical_name(data) in HOLDING_DAYS
 
 
-def oracle_benchmark(market: MarketData, config: TradingConfig, seed: int) -> Contestant:
+def oracle_benchmark(market: MarketData, config: TradingConfig, seed: int) -> Strategy:
     """The tuned oracle of a planted market loaded with the same `config` and `seed`."""
     scores = oracle_scores(config.data, config, seed)[:, market.tradable].astype(np.float64)
     training = scores[market.train.start : market.train.stop]
@@ -62,7 +62,7 @@ def oracle_benchmark(market: MarketData, config: TradingConfig, seed: int) -> Co
     )
     core = TradingCore(market, config, len(grid))
     tuned = run_policy(core, _policy(acts, scores, grid), market.train).log_returns.sum(axis=1)
-    return Contestant("oracle", config, _policy(acts, scores, grid.only(int(tuned.argmax()))))
+    return Strategy("oracle", config, _policy(acts, scores, grid.only(int(tuned.argmax()))))
 
 
 def _policy(

@@ -19,7 +19,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from eigen2.evaluation.statistics import FloatArray, moves
+from eigen2.evaluation.statistics import moves
+from eigen2.market.data import FloatArray
 
 NORMAL = NormalDist()
 EULER_GAMMA = 0.5772156649015329
@@ -46,7 +47,7 @@ def effective_trials(trials: FloatArray, generator: np.random.Generator, draws: 
 
     The series are standardised to Z `[trial, day]`; Z g / sqrt(day) with standard normal g is then a draw of all
     trials' mean results without skill, correlated exactly as the trials are. The mean of its maximum is matched
-    with `expected_maximum`. Copies (elites are judged again every generation) add nothing.
+    with `expected_maximum`. Copies (elites are evaluated again every generation) add nothing.
     """
     distinct = distinct_trials(trials)
     distinct = distinct[[moves(row) for row in distinct]]

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from eigen2.envs.config import TradingConfig
 from eigen2.envs.trading import Observation
 from eigen2.envs.trading.weights import LOGIT_BOUND
-from eigen2.evaluation.backtest import Contestant
+from eigen2.evaluation.backtest import Strategy
 from eigen2.market.data import MarketData, Split
 
 NEVER = 1e12
@@ -49,7 +49,7 @@ def rebalanced(
     return logits
 
 
-def equal_weight_benchmark(market: MarketData, config: TradingConfig, split: Split) -> Contestant:
+def equal_weight_benchmark(market: MarketData, config: TradingConfig, split: Split) -> Strategy:
     symbols = int(np.count_nonzero(market.mask[split.start, market.tradable]))
     rules = config.model_copy(
         update={
@@ -62,16 +62,16 @@ def equal_weight_benchmark(market: MarketData, config: TradingConfig, split: Spl
             "target_high": NEVER,
         }
     )
-    return Contestant("equal_weight", rules, buy_and_hold)
+    return Strategy("equal_weight", rules, buy_and_hold)
 
 
-def rebalanced_benchmark(config: TradingConfig) -> Contestant:
-    return Contestant("rebalanced", config.model_copy(update={"actions": "weights"}), rebalanced)
+def rebalanced_benchmark(config: TradingConfig) -> Strategy:
+    return Strategy("rebalanced", config.model_copy(update={"actions": "weights"}), rebalanced)
 
 
-def cash_benchmark(config: TradingConfig) -> Contestant:
+def cash_benchmark(config: TradingConfig) -> Strategy:
     rules = config.model_copy(update={"actions": "orders", "settlement_days": 0})
-    return Contestant("cash", rules, cash)
+    return Strategy("cash", rules, cash)
 
 
 def first_day(observation: Observation) -> npt.NDArray[np.bool_]:

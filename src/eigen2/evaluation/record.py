@@ -1,4 +1,4 @@
-"""The figures of one contestant on one split, ready to be shown."""
+"""The figures of one strategy on one split, ready to be shown."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -8,12 +8,13 @@ import numpy as np
 
 from eigen2.evaluation import statistics
 from eigen2.evaluation.backtest import Backtest
-from eigen2.evaluation.statistics import FloatArray, Interval, Performance
+from eigen2.evaluation.statistics import Interval, Performance
+from eigen2.market.data import FloatArray
 
 
 @dataclass(frozen=True)
 class Record:
-    """What one contestant did; for random play the means over all draws."""
+    """What one strategy did; for random play the means over all draws."""
 
     performance: Performance
     turnover: float

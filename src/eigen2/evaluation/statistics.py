@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from eigen2.market.data import FloatArray
+
 DAYS_PER_YEAR = 252
 DRAWS = 4000
 """Bootstrap resamples of a verdict: the lower end of a 98 % interval then rests on 40 draws."""
@@ -19,9 +21,6 @@ SHARPE_DRAWS = 1000
 """Resamples of the 95 % interval shown beside a Sharpe ratio."""
 CHUNK = 250
 """Resamples held in memory at a time: [250, day] indices."""
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True)
@@ -137,14 +136,16 @@ def bootstrap(
     return out
 
 
-def stationary_days(days: int, draws: int, generator: np.random.Generator) -> IntArray:
+def stationary_days(days: int, draws: int, generator: np.random.Generator) -> npt.NDArray[np.int32]:
     """Day indices `[draws, days]` in runs whose mean length is the cube root of the sample's."""
     restart = generator.random((draws, days), dtype=np.float32) < 1.0 / block_length(days)
     restart[:, 0] = True
     starts = generator.integers(days, size=(draws, days), dtype=np.int32)
     column = np.arange(days, dtype=np.int32)
     run_began = np.maximum.accumulate(np.where(restart, column, 0), axis=1)
-    indices: IntArray = (np.take_along_axis(starts, run_began, axis=1) + column - run_began) % days
+    indices: npt.NDArray[np.int32] = (
+        np.take_along_axis(starts, run_began, axis=1) + column - run_began
+    ) % days
     return indices
 
 

@@ -1,19 +1,25 @@
 """An evaluation as a table for the terminal; drawing only, nothing is printed here."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from eigen2.evaluation.evaluate import Evaluation
 from eigen2.evaluation.record import Record
 from eigen2.evaluation.statistics import Interval
 from eigen2.evaluation.verdict import Edge
 
+if TYPE_CHECKING:
+    from eigen2.evaluation.market import MarketEvaluation
+
 MISSING = "-"
 
 
-def evaluation_table(evaluation: Evaluation) -> Group:
-    """The figures of all contestants, the evidence in one line, the verdict, and the caveats."""
+def evaluation_table(evaluation: MarketEvaluation) -> Group:
+    """The figures of all strategies, the evidence in one line, the verdict, and the caveats."""
     table = Table(
         title=f"{evaluation.market}, {evaluation.split}, {evaluation.comparison.days} days, after costs"
     )
@@ -44,7 +50,7 @@ def _row(name: str, record: Record) -> tuple[str, ...]:
     )
 
 
-def _excess(evaluation: Evaluation) -> str:
+def _excess(evaluation: MarketEvaluation) -> str:
     comparison = evaluation.comparison
     line = f"over equal weight {_edge(comparison.excess)}"
     if evaluation.share_of_oracle is not None:
@@ -56,14 +62,14 @@ def _edge(edge: Edge) -> str:
     return f"{edge.annual:+.1%} a year [{edge.ci.low:+.1%}, {edge.ci.high:+.1%}]"
 
 
-def _evidence(evaluation: Evaluation) -> str:
+def _evidence(evaluation: MarketEvaluation) -> str:
     parts = [f"trials {evaluation.trials}"]
     if evaluation.effective_trials is not None:
         parts[0] += f" (effective {evaluation.effective_trials:.1f})"
     parts.append(f"deflated Sharpe {_number(evaluation.deflated_sharpe)}")
     parts.append(f"PBO {_number(evaluation.pbo)}")
     if evaluation.split == "holdout":
-        parts.append(f"holdout looks {evaluation.holdout_looks}")
+        parts.append(f"holdout uses {evaluation.holdout_looks}")
     return ", ".join(parts)
 
 

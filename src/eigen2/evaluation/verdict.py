@@ -13,16 +13,16 @@
 **Why so.** Pairing with equal weight takes the market's own drift away, which alone makes raw Sharpe ratios of
 worthless champions pass tests. Beta must be taken away too: a champion that is half in cash is no genius in a
 falling year and no fool in a rising one, and the market's swings would drown what it knows. Rule 2 keeps the words
-plain: nobody who earned less than equal weight is praised. A holdout took no part in the choice, so the trials of
-the run need no correction there; looking at it repeatedly does. 98 % (an error of 1 % above) and not 95 %, because the bootstrap interval
-of 250 fat-tailed days is a little too narrow, and a project that trains twenty runs on noise should expect none of
-them to be praised. The probability of backtest overfitting is shown and does not decide: in a population that has
+plain: what earned less than equal weight is not called skill. A holdout took no part in the choice, so the trials of
+the run need no correction there; using it repeatedly does. 98 % (an error of 1 % above) and not 95 %, because the
+bootstrap interval of 250 fat-tailed days is a little too narrow, and a project that trains twenty runs on noise should
+expect no false positive. The probability of backtest overfitting is shown and does not decide: in a population that has
 converged the candidates are nearly equal, choosing among them is a coin flip, and PBO is near one half with real
 skill and without.
 
 **Measured**, by simulation with 500 bootstrap draws. Worthless champions, the best of 400 correlated trials on 252
-validation days, judged on 251 fresh days: 8 of 600 praised without costs, 7 of 600 with. Real skill of an annual
-information ratio of 3, without costs: found in 81 of 100 runs. Weaker skill needs a longer holdout.
+validation days, evaluated on 251 fresh days: 8 of 600 false positives without costs, 7 of 600 with. Real skill of
+an annual information ratio of 3, without costs: found in 81 of 100 runs. Weaker skill needs a longer holdout.
 """
 
 from dataclasses import dataclass
@@ -30,16 +30,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from eigen2.evaluation.overfitting import deflated_sharpe
-from eigen2.evaluation.statistics import (
-    DAYS_PER_YEAR,
-    DRAWS,
-    FloatArray,
-    Interval,
-    bootstrap,
-    interval,
-    moves,
-    sharpe,
-)
+from eigen2.evaluation.statistics import DAYS_PER_YEAR, DRAWS, Interval, bootstrap, interval, moves, sharpe
+from eigen2.market.data import FloatArray
 
 LEVEL = 0.98
 DEFLATED_LEVEL = 0.95
@@ -109,8 +101,8 @@ def market_neutral(returns: FloatArray, market: FloatArray) -> tuple[FloatArray,
     return returns - np.multiply.outer(beta, market), np.asarray(beta)
 
 
-def judge(comparison: Comparison, candidates: float, trades: int, split: str) -> Verdict:
-    """Applies the rule; `candidates` as in rule 4."""
+def skill_verdict(comparison: Comparison, candidates: float, trades: int, split: str) -> Verdict:
+    """The rule applied; `candidates` as in rule 4."""
     probability = deflated_sharpe(comparison.alpha_series, candidates)
     reason = _missing(comparison, probability, candidates) if trades else "the champion never traded"
     if not trades:

@@ -10,8 +10,9 @@ import pandas as pd
 from eigen2.market.data import FloatArray
 from eigen2.market.dates import Days, parse_dates
 from eigen2.market.findings import Finding, UnusableFile
+from eigen2.market.headers import RESERVED
 from eigen2.market.prices import FIELDS, Prices
-from eigen2.market.table import RESERVED, Table
+from eigen2.market.table import Table
 
 Rows = npt.NDArray[np.int64]
 

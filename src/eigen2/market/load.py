@@ -17,11 +17,11 @@ from eigen2.market.catalogue import (
     canonical_name,
     known_names,
     nearest_name,
-    read_sample,
 )
 from eigen2.market.check import read_prices
 from eigen2.market.config import MarketConfig
 from eigen2.market.data import MarketData
+from eigen2.market.embedded import read_sample
 from eigen2.market.features import standardised
 from eigen2.market.prices import Prices
 from eigen2.market.splits import make_splits

@@ -16,9 +16,10 @@ import numpy.typing as npt
 
 from eigen2 import seeds
 from eigen2.errors import ConfigError
-from eigen2.market.catalogue import EMBEDDED, read_sample
+from eigen2.market.catalogue import EMBEDDED
 from eigen2.market.config import SyntheticConfig
 from eigen2.market.data import FloatArray
+from eigen2.market.embedded import read_sample
 from eigen2.market.prices import Prices
 
 FIRST_PRICE: Final = 100.0

@@ -2,8 +2,8 @@
 
 import csv
 import io
-from collections import Counter
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from eigen2.market.findings import UnusableFile
+from eigen2.market.headers import check_labels, refuse_second_header
 
 CSV_OR_PARQUET: Final = "give a CSV or parquet file"
 
@@ -73,7 +74,7 @@ def _read_parquet(path: Path) -> Table:
         # A file handle, not a path: pyarrow would read partition keys out of the directory names.
         with path.open("rb") as file:
             labels = pq.ParquetFile(file).schema_arrow.names
-            _check_labels(path, labels, row=None)
+            check_labels(path, labels, row=None)
             repeated = [label for label in labels if label.lower() == "symbol"]
             table = pq.ParquetFile(file, read_dictionary=repeated).read(use_threads=False)
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -139,8 +140,10 @@ def _check_lines(path: Path, text: str) -> list[str]:
         labels = [label.strip() for label in next(reader)]
         if len(labels) < 2:
             _explain_single_column(path, labels)
-        _check_labels(path, labels, row=1)
-        for fields in reader:
+        second = next(reader, [])
+        refuse_second_header(path, labels, second)
+        check_labels(path, labels, row=1)
+        for fields in chain([second], reader):
             if fields and len(fields) != len(labels):
                 problem = f"has {len(fields)} fields where the header has {len(labels)}"
                 raise UnusableFile(path, problem, "repair or remove this line", reader.line_num)
@@ -160,24 +163,3 @@ def _explain_single_column(path: Path, labels: list[str]) -> None:
         "start with a header: date, SYM1, SYM2, ...",
         1,
     )
-
-
-def _check_labels(path: Path, labels: list[str], row: int | None) -> None:
-    cleaned = [label.strip() for label in labels]
-    if "" in cleaned:
-        position = cleaned.index("") + 1
-        raise UnusableFile(path, f"column {position} has no name", "name it, or remove it", row)
-    folded = Counter(_fold(label) for label in cleaned)
-    for label in cleaned:
-        if folded[_fold(label)] > 1:
-            raise UnusableFile(path, f"has more than one column {label}", "keep one of them", row)
-
-
-RESERVED: Final = frozenset({"date", "symbol", "open", "high", "low", "close", "volume"})
-"""Column names with a meaning, in any case."""
-
-
-def _fold(label: str) -> str:
-    """Reserved names are the same in any case; symbols are not."""
-    lowered = label.lower()
-    return lowered if lowered in RESERVED else label

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-Activation = Literal["silu", "mish"]
+from eigen2.nets.choices import Activation
+
 Weights = Literal["trunc_normal", "orthogonal", "zero"]
 Stream = torch.Generator | None
 """Where weights come from; None builds layers without storage, to count them."""

@@ -13,7 +13,7 @@ number of symbols.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from itertools import pairwise
 from typing import Protocol
 
@@ -46,9 +46,13 @@ class MarketTensors:
     mask: Tensor
     tradable: Tensor
 
-    @cached_property
+    @property
     def channels(self) -> int:
         return self.inputs.shape[-1]
+
+    @property
+    def nbytes(self) -> int:
+        return self.inputs.nbytes + self.mask.nbytes + self.tradable.nbytes
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ strided axis and vectorises over the groups, which is faster on a CPU than a sof
 import torch
 from torch import Tensor
 
-GROUP = 8
+from eigen2.nets.choices import GROUP
+
 LOG_FLOOR = 1e-5
 
 

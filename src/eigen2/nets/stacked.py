@@ -61,9 +61,9 @@ def agents_in(params: Params) -> int:
     return next(iter(params.values())).shape[0]
 
 
-def size(params: Params) -> int:
-    """Parameters of one agent."""
-    return sum(value[0].numel() for value in params.values())
+def nbytes(params: Params) -> int:
+    """Of all agents together."""
+    return sum(value.nbytes for value in params.values())
 
 
 def flatten(params: Params) -> Tensor:

@@ -1,21 +1,17 @@
 """One replay buffer for every algorithm: compact in memory, incremental on disk, exact on resume."""
 
-from eigen2.replay.batch import Batch, Sequences
-from eigen2.replay.buffer import Replay
-from eigen2.replay.config import ReplayConfig
-from eigen2.replay.schema import Field, Schema, schema_from_spaces
-from eigen2.replay.snapshot import Snapshot, manifest_blobs, manifest_info, verify_blobs
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "Batch",
-    "Field",
-    "Replay",
-    "ReplayConfig",
-    "Schema",
-    "Sequences",
-    "Snapshot",
-    "manifest_blobs",
-    "manifest_info",
-    "schema_from_spaces",
-    "verify_blobs",
-]
+if TYPE_CHECKING:
+    from eigen2.replay.buffer import Replay
+    from eigen2.replay.schema import Field, Schema, schema_from_spaces
+
+__all__ = ["Field", "Replay", "Schema", "schema_from_spaces"]
+
+
+def __getattr__(name: str) -> Any:
+    """Imports on first use: whoever only reads a config or a manifest does not need torch."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{'buffer' if name == 'Replay' else 'schema'}"), name)

@@ -92,18 +92,18 @@ class Replay:
         final = {name: np.asarray(array)[:-1][ended] for name, array in next_observation.items()}
         self.extend(steps, after, final if ended.any() else None, streams)
 
-    def sample(self, n: int, *, n_step: int = 1, gamma: float = 1.0, newest: int = 0) -> Batch:
-        """`n` transitions, uniform with replacement; with `newest`, half of them from that many last written."""
-        return self.sampler.uniform(n, n_step, gamma, newest)
+    def sample(self, n: int, *, n_step: int = 1, gamma: float = 1.0, recent_window: int = 0) -> Batch:
+        """`n` transitions, uniform with replacement; with `recent_window`, half of them from that many last written."""
+        return self.sampler.uniform(n, n_step, gamma, recent_window)
 
     def sample_prioritised(self, n: int, *, beta: float, n_step: int = 1, gamma: float = 1.0) -> Batch:
         """`n` transitions in proportion to priority, with importance weights to the power `beta`."""
         return self.sampler.prioritised(n, n_step, gamma, self._priorities(), beta)
 
-    def sample_sequences(self, n: int, horizon: int, *, newest: int = 0) -> Sequences:
-        """`n` runs of `horizon` consecutive transitions that never cross an episode's end; `newest` as in `sample`,
+    def sample_sequences(self, n: int, horizon: int, *, recent_window: int = 0) -> Sequences:
+        """`n` runs of `horizon` consecutive transitions that never cross an episode's end; `recent_window` as in `sample`,
         for their first transitions."""
-        return self.sampler.sequences(n, horizon, newest)
+        return self.sampler.sequences(n, horizon, recent_window)
 
     def transitions(self, index: npt.NDArray[np.int64], *, n_step: int = 1, gamma: float = 1.0) -> Batch:
         """Given live transitions, by their numbers (`first` .. `first + len - 1`)."""
@@ -124,7 +124,7 @@ class Replay:
         self.max_priority = max(self.max_priority, float(values.max(initial=0.0)))
 
     def snapshot(self) -> Snapshot:
-        """The replay as it is now; write its blobs, on any thread, while this one goes on."""
+        """The replay as it is now; write it, on any thread, while this one goes on."""
         head = {
             "format": FORMAT,
             "schema": self.schema.to_json(),
@@ -152,7 +152,7 @@ class Replay:
 
     @classmethod
     def restore(cls, manifest: Mapping[str, Any], read: Read) -> Self:
-        """The replay of a manifest; `read` returns a blob's bytes by name. The next samples are the same, bit for bit."""
+        """The replay of a manifest; `read` returns stored bytes by name. The next samples are the same, bit for bit."""
         loader = Loader(manifest, read)
         replay = cls(
             loader.schema,

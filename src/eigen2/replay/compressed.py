@@ -9,10 +9,8 @@ import numpy.typing as npt
 import zstandard
 
 from eigen2.replay.schema import ByteArray
-from eigen2.replay.segments import Segment, frozen
+from eigen2.replay.segments import SEGMENT_BYTES, Segment, frozen
 from eigen2.replay.snapshot import Loader
-
-SEGMENT_BYTES = 1 << 20
 
 
 class CompressedWindows:

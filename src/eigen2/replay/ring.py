@@ -1,7 +1,7 @@
 """The packed records: one contiguous ring ``[slots, record_bytes]``, cut into segments.
 
 Records are numbered from 0 for ever; record r lies in slot ``r % slots``. `slots` is a multiple of the segment
-length, so a segment is one block of memory. Behind the ring lie the *pending* slots, one per stream: the
+length, so a segment lies in one piece. Behind the ring lie the *pending* slots, one per stream: the
 observation after a stream's newest step, until the stream goes on or its episode ends.
 """
 
@@ -9,10 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from eigen2.replay.schema import ByteArray, Layout
-from eigen2.replay.segments import Segment, frozen
+from eigen2.replay.segments import SEGMENT_BYTES, Segment, frozen
 from eigen2.replay.snapshot import Loader
-
-SEGMENT_BYTES = 1 << 20
 
 
 class RecordRing:
@@ -64,11 +62,11 @@ class RecordRing:
         length = self.segment_records
         for first in range(self.floor, self.tail, length):
             count = min(length, self.tail - first)
-            block = self.buffer[first % slots : first % slots + count]
-            block[:] = old[first % old_slots : first % old_slots + count]
+            rows = self.buffer[first % slots : first % slots + count]
+            rows[:] = old[first % old_slots : first % old_slots + count]
             if first // length in self.segments:
                 # An unfinished snapshot goes on reading the old memory, which nobody writes any more.
-                self.segments[first // length].matrix = block
+                self.segments[first // length].matrix = rows
 
     def reserve(self, records: int) -> npt.NDArray[np.int64]:
         """Slots ``[records]`` of the next records, whose segments are sealed once `commit` says they are written."""
@@ -101,10 +99,10 @@ class RecordRing:
         loader.content(pending, self.buffer[self.slots :])
         for segment in loader.segments("records"):
             at = segment.first % self.slots
-            block = self.buffer[at : at + segment.rows]
-            loader.content(segment, block)
+            rows = self.buffer[at : at + segment.rows]
+            loader.content(segment, rows)
             if segment.rows == self.segment_records:
-                segment.matrix = block
+                segment.matrix = rows
                 self.segments[segment.first // self.segment_records] = segment
         self.tail = manifest["tail"]
 

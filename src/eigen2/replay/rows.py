@@ -1,4 +1,4 @@
-"""Rows, each kept once: a table that only grows, found by content, in blocks that are dropped when nobody names them.
+"""Rows, each kept once: a table that only grows, found by content, in segments that are dropped when nobody names them.
 
 A row's number is its place in the order of first appearance. A hash only proposes; equality of the bytes decides.
 """
@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from eigen2.replay.segments import Segment, frozen
+from eigen2.replay.segments import SEGMENT_BYTES, Segment, frozen
 from eigen2.replay.snapshot import Loader
 
-BLOCK_BYTES = 1 << 20
 INDEX_BYTES = 120
 """What finding one row by its content costs."""
 Words = npt.NDArray[Any]
@@ -38,16 +37,17 @@ def word_type(row_bytes: int) -> np.dtype[Any]:
 class RowTable:
     def __init__(self, row_bytes: int, itemsize: int) -> None:
         self.row_bytes, self.itemsize = row_bytes, itemsize
-        self.block_rows = max(1, BLOCK_BYTES // row_bytes)
+        self.segment_rows = max(1, SEGMENT_BYTES // row_bytes)
         self.count = 0
         self._word = word_type(row_bytes)
-        self._blocks: dict[int, Words] = {}
-        self._segments: dict[int, Segment] = {}
+        self._rows: dict[int, Words] = {}
+        """Memory of each segment ``[segment_rows, words]``; the last one is being filled."""
+        self._full: dict[int, Segment] = {}
         self._by_hash: dict[int, list[int]] = {}
 
     @property
     def used_bytes(self) -> int:
-        return len(self._blocks) * self.block_rows * (self.row_bytes + INDEX_BYTES)
+        return len(self._rows) * self.segment_rows * (self.row_bytes + INDEX_BYTES)
 
     @property
     def bytes_ever(self) -> int:
@@ -55,18 +55,18 @@ class RowTable:
         return self.count * (self.row_bytes + INDEX_BYTES)
 
     @property
-    def blocks_made(self) -> int:
-        return self.count // self.block_rows
+    def segments_made(self) -> int:
+        return self.count // self.segment_rows
 
     def runs(self, numbers: npt.NDArray[np.int64]) -> list[tuple[int, int, Words]]:
         """The rows `numbers` as runs ``(start, stop, rows)`` that lie in one piece of memory."""
         breaks = np.diff(numbers) != 1
-        breaks |= numbers[1:] % self.block_rows == 0
+        breaks |= numbers[1:] % self.segment_rows == 0
         starts = [0, *(np.flatnonzero(breaks) + 1).tolist()]
         found = []
         for start, stop in zip(starts, [*starts[1:], len(numbers)], strict=True):
-            block, offset = divmod(int(numbers[start]), self.block_rows)
-            found.append((start, stop, self._blocks[block][offset : offset + stop - start]))
+            segment, offset = divmod(int(numbers[start]), self.segment_rows)
+            found.append((start, stop, self._rows[segment][offset : offset + stop - start]))
         return found
 
     def equal(self, rows: Words, numbers: npt.NDArray[np.int64]) -> bool:
@@ -89,8 +89,10 @@ class RowTable:
     def _match(self, rows: Words, code: int) -> tuple[int, int]:
         """The number of the first row and how many rows from there on follow each other in the table too."""
         for number in self._by_hash.get(code, ()):
-            block, offset = divmod(number, self.block_rows)
-            held = self._blocks[block][offset : min(self.block_rows, self.count - block * self.block_rows)]
+            segment, offset = divmod(number, self.segment_rows)
+            held = self._rows[segment][
+                offset : min(self.segment_rows, self.count - segment * self.segment_rows)
+            ]
             if _same_bytes(held[0], rows[0]):
                 length = min(len(held), len(rows))
                 same = (held[:length] == rows[:length]).all(axis=1)
@@ -99,50 +101,50 @@ class RowTable:
 
     def _append(self, row: Words, code: int) -> int:
         number = self.count
-        block, offset = divmod(number, self.block_rows)
+        segment, offset = divmod(number, self.segment_rows)
         if offset == 0:
-            self._blocks[block] = np.zeros(
-                (self.block_rows, self.row_bytes // self._word.itemsize), self._word
+            self._rows[segment] = np.zeros(
+                (self.segment_rows, self.row_bytes // self._word.itemsize), self._word
             )
-        self._blocks[block][offset] = row
+        self._rows[segment][offset] = row
         self._by_hash.setdefault(code, []).append(number)
         self.count += 1
-        if self.count % self.block_rows == 0:
-            self._segments[block] = Segment(
-                block * self.block_rows, self._blocks[block].view(np.uint8), plane=self.itemsize
+        if self.count % self.segment_rows == 0:
+            self._full[segment] = Segment(
+                segment * self.segment_rows, self._rows[segment].view(np.uint8), plane=self.itemsize
             )
         return number
 
     def keep_only(self, used: npt.NDArray[np.int64]) -> None:
-        """Drop every full block none of whose rows is in `used`."""
-        wanted = set(np.unique(used // self.block_rows).tolist())
-        for block in [b for b in self._segments if b not in wanted]:
-            first = block * self.block_rows
-            for number, row in enumerate(self._blocks[block], first):
+        """Drop every full segment none of whose rows is in `used`."""
+        wanted = set(np.unique(used // self.segment_rows).tolist())
+        for segment in [s for s in self._full if s not in wanted]:
+            first = segment * self.segment_rows
+            for number, row in enumerate(self._rows[segment], first):
                 code = zlib.crc32(row)
                 self._by_hash[code].remove(number)
                 if not self._by_hash[code]:
                     del self._by_hash[code]
-            del self._blocks[block], self._segments[block]
+            del self._rows[segment], self._full[segment]
 
     def segments(self) -> list[Segment]:
-        found = list(self._segments.values())
-        if self.count % self.block_rows:
-            block, rows = divmod(self.count, self.block_rows)
+        found = list(self._full.values())
+        last, rows = divmod(self.count, self.segment_rows)
+        if rows:
             found.append(
-                frozen(self._blocks[block][:rows].view(np.uint8), block * self.block_rows, self.itemsize)
+                frozen(self._rows[last][:rows].view(np.uint8), last * self.segment_rows, self.itemsize)
             )
         return found
 
     def load(self, loader: Loader, part: str, count: int) -> None:
         self.count = count
         for segment in loader.segments(part):
-            block = segment.first // self.block_rows
-            rows = np.zeros((self.block_rows, self.row_bytes), np.uint8)
+            number = segment.first // self.segment_rows
+            rows = np.zeros((self.segment_rows, self.row_bytes), np.uint8)
             loader.content(segment, rows[: segment.rows])
-            self._blocks[block] = rows.view(self._word)
+            self._rows[number] = rows.view(self._word)
             for offset in range(segment.rows):
                 self._by_hash.setdefault(zlib.crc32(rows[offset]), []).append(segment.first + offset)
-            if segment.rows == self.block_rows:
+            if segment.rows == self.segment_rows:
                 segment.matrix, segment.plane = rows, self.itemsize
-                self._segments[block] = segment
+                self._full[number] = segment

@@ -18,8 +18,8 @@ from eigen2.replay.batch import Batch, Sequences
 from eigen2.replay.links import Links, Numbers
 from eigen2.replay.ring import RecordRing
 from eigen2.replay.schema import STREAM, Layout, Schema
-from eigen2.replay.slabs import Slabs
 from eigen2.replay.sum_tree import SumTree
+from eigen2.replay.window_buffer import WindowBuffer
 from eigen2.replay.windows import WindowStore
 
 KEPT_OUTPUTS = 8
@@ -42,7 +42,7 @@ class Output:
         self._step = [f.name for f in schema.step if f.name != STREAM]
         self.discount = np.empty(shape[:1], np.float32)
         self.cached: tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Tensor]] | None = None
-        self.slabs: dict[tuple[str, int], Slabs] = {}
+        self.buffers: dict[tuple[str, int], WindowBuffer] = {}
 
     def observation(self, at: Any) -> dict[str, Tensor]:
         return {name: self._tensors[name][at] for name in self._observation}
@@ -61,10 +61,10 @@ class Sampler:
         self.streams = {kind: seeds.generator(seed, f"replay.{kind}") for kind in KINDS}
         self._outputs: dict[tuple[int, ...], Output] = {}
 
-    def uniform(self, n: int, n_step: int, gamma: float, newest: int) -> Batch:
+    def uniform(self, n: int, n_step: int, gamma: float, recent_window: int) -> Batch:
         self._require(1)
         stream = self.streams["uniform" if n_step == 1 else "n_step"]
-        return self.gather(draw_numbers(self._links, stream, n, newest), n_step, gamma)
+        return self.gather(draw_numbers(self._links, stream, n, recent_window), n_step, gamma)
 
     def prioritised(self, n: int, n_step: int, gamma: float, tree: SumTree, beta: float) -> Batch:
         """Stratified draws proportional to the leaves; weights ``(size * p) ** -beta`` over their largest."""
@@ -78,9 +78,9 @@ class Sampler:
         weights = torch.from_numpy((weight / weight.max()).astype(np.float32))
         return Batch(batch.observation, batch.next_observation, batch.step, batch.discount, numbers, weights)
 
-    def sequences(self, n: int, horizon: int, newest: int) -> Sequences:
+    def sequences(self, n: int, horizon: int, recent_window: int) -> Sequences:
         self._require(horizon)
-        path = self._draw_paths(n, horizon, newest)
+        path = self._draw_paths(n, horizon, recent_window)
         entries = path % self._links.capacity
         slots = np.concatenate([self._links.slots[entries, 0], self._links.slots[entries[-1:], 1]])
         out = self._output((horizon + 1, n))
@@ -127,13 +127,13 @@ class Sampler:
         steps = reached.sum(axis=0)
         out.discount[:] = np.where(fields["terminated"][last[:, 0]], 0.0, gamma**steps)
 
-    def _draw_paths(self, n: int, horizon: int, newest: int) -> Numbers:
+    def _draw_paths(self, n: int, horizon: int, recent_window: int) -> Numbers:
         """Transition numbers ``[horizon, n]``, drawn from all starts that have a whole horizon ahead of them."""
         links, stream = self._links, self.streams["sequences"]
         found: list[Numbers] = []
         missing = n
         for _ in range(4):
-            path, reached = links.walk(draw_numbers(links, stream, missing, newest), horizon - 1)
+            path, reached = links.walk(draw_numbers(links, stream, missing, recent_window), horizon - 1)
             found.append(path[:, reached[-1]])
             missing -= found[-1].shape[1]
             if missing == 0:
@@ -154,10 +154,10 @@ class Sampler:
 
     def _fill_windows(self, out: Output, name: str, references: npt.NDArray[np.int64], slide: int) -> Tensor:
         """Windows ``[paths, steps, *shape]`` of ``references [paths, steps]``."""
-        slabs = out.slabs.get((name, slide))
-        if slabs is None:
-            slabs = out.slabs[name, slide] = Slabs(self._windows[name], slide)
-        return torch.from_numpy(slabs.fill(references))
+        buffer = out.buffers.get((name, slide))
+        if buffer is None:
+            buffer = out.buffers[name, slide] = WindowBuffer(self._windows[name], slide)
+        return torch.from_numpy(buffer.fill(references))
 
     def _output(self, shape: tuple[int, ...]) -> Output:
         out = self._outputs.pop(shape, None) or Output(self._schema, self._ring.layout, shape)
@@ -173,9 +173,9 @@ class Sampler:
             )
 
 
-def draw_numbers(links: Links, stream: np.random.Generator, n: int, newest: int) -> Numbers:
-    """Live transitions ``[n]``, all alike, but every other one of the `newest` if that is not 0."""
+def draw_numbers(links: Links, stream: np.random.Generator, n: int, recent_window: int) -> Numbers:
+    """Live transitions ``[n]``, all alike, but every other one of the `recent_window` if that is not 0."""
     numbers = stream.integers(links.first, links.total, n)
-    if newest:
-        numbers[::2] = stream.integers(max(links.first, links.total - newest), links.total, -(-n // 2))
+    if recent_window:
+        numbers[::2] = stream.integers(max(links.first, links.total - recent_window), links.total, -(-n // 2))
     return numbers

@@ -30,6 +30,7 @@ class StoredReplayBuffer(ReplayBuffer):
         handle_timeout_termination: bool = True,
         seed: int = 0,
         replay: Replay | None = None,
+        compress: bool = True,
     ) -> None:
         # ReplayBuffer's own constructor would allocate its arrays; only its base is wanted.
         BaseBuffer.__init__(self, buffer_size, observation_space, action_space, device, n_envs)
@@ -42,7 +43,7 @@ class StoredReplayBuffer(ReplayBuffer):
         schema = Schema(spaces.observation, (action, *STEP_FIELDS))
         if replay is not None and replay.schema != schema:
             raise ValueError(f"the replay has schema {replay.schema}, this environment needs {schema}")
-        self.replay = replay or Replay(schema, max(buffer_size, n_envs), seed)
+        self.replay = replay or Replay(schema, max(buffer_size, n_envs), seed, compress=compress)
 
     def size(self) -> int:
         return len(self.replay)

@@ -9,13 +9,15 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
 from eigen2.errors import ConfigError
+
+if TYPE_CHECKING:
+    import gymnasium as gym
 
 LARGE_BYTES = 64 * 1024
 """An observation field larger than this is kept by reference."""
@@ -83,8 +85,8 @@ class Schema:
         return 2 * sum(f.nbytes for f in self.observation) + sum(f.nbytes for f in self.step)
 
     def to_json(self) -> dict[str, Any]:
-        def fields(group: Sequence[Field]) -> list[dict[str, Any]]:
-            return [{"name": f.name, "shape": list(f.shape), "dtype": f.dtype} for f in group]
+        def fields(part: Sequence[Field]) -> list[dict[str, Any]]:
+            return [{"name": f.name, "shape": list(f.shape), "dtype": f.dtype} for f in part]
 
         return {
             "observation": fields(self.observation),
@@ -94,14 +96,14 @@ class Schema:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Schema":
-        def fields(group: Sequence[Mapping[str, Any]]) -> tuple[Field, ...]:
-            return tuple(Field(f["name"], tuple(f["shape"]), f["dtype"]) for f in group)
+        def fields(part: Sequence[Mapping[str, Any]]) -> tuple[Field, ...]:
+            return tuple(Field(f["name"], tuple(f["shape"]), f["dtype"]) for f in part)
 
         return cls(fields(data["observation"]), fields(data["step"]), tuple(data["summed"]))
 
     @property
     def digest(self) -> bytes:
-        """Eight bytes that name this schema inside every blob."""
+        """Eight bytes that name this schema inside every written segment."""
         return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).digest()[:8]
 
 
@@ -113,22 +115,30 @@ def described(schema: Schema) -> str:
 STEP_FIELDS = (Field("reward"), Field("terminated", (), "bool"), Field("truncated", (), "bool"))
 
 
+def vector_schema(observations: int, actions: int, *more: Field) -> Schema:
+    """One observation vector, one action vector, and what every step has."""
+    return Schema((Field("obs", (observations,)),), (Field("action", (actions,)), *STEP_FIELDS, *more))
+
+
 def schema_from_spaces(
-    observation_space: gym.Space[Any],
-    action_space: gym.Space[Any],
+    observation_space: "gym.Space[Any]",
+    action_space: "gym.Space[Any]",
     extra: Sequence[Field] = (),
     summed: Sequence[str] = ("reward",),
 ) -> Schema:
     """Schema of a (single, unbatched) environment: a Box becomes ``obs``, a Dict one field per key."""
-    if isinstance(observation_space, gym.spaces.Dict):
+    # Imported here: whoever only looks into a stored replay does not need Gymnasium.
+    from gymnasium.spaces import Dict
+
+    if isinstance(observation_space, Dict):
         observation = tuple(_field(name, space) for name, space in observation_space.spaces.items())
     else:
         observation = (_field("obs", observation_space),)
     return Schema(observation, (_field("action", action_space), *STEP_FIELDS, *extra), tuple(summed))
 
 
-def _field(name: str, space: gym.Space[Any]) -> Field:
-    if isinstance(space, gym.spaces.Dict) or space.shape is None or space.dtype is None:
+def _field(name: str, space: "gym.Space[Any]") -> Field:
+    if space.shape is None or space.dtype is None:
         raise ConfigError(f"Replay cannot store the space of {name!r} ({space}); flatten it to arrays first.")
     return Field(name, tuple(space.shape), np.dtype(space.dtype).name)
 
@@ -140,15 +150,15 @@ class Layout:
         large = {field.name for field in schema.large}
         self.offsets: dict[str, tuple[int, Field]] = {}
         end = 0
-        for group in (
+        for part in (
             [Field(f.name, (), "int64") if f.name in large else f for f in schema.observation],
             [*schema.step, Field(STREAM, (), "int32")],
         ):
-            for field in sorted(group, key=lambda f: -np.dtype(f.dtype).itemsize):
+            for field in sorted(part, key=lambda f: -np.dtype(f.dtype).itemsize):
                 self.offsets[field.name] = (end, field)
                 end += field.nbytes
             end = -(-end // 8) * 8
-            if group[-1].name != STREAM:
+            if part[-1].name != STREAM:
                 self.observation_bytes = end
         self.nbytes = end
 

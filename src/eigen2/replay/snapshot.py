@@ -1,17 +1,14 @@
-"""A snapshot: the replay as it was at one moment, to be written while training goes on.
+"""A snapshot: the replay as it was at one moment, to be written, on any thread, while training goes on."""
 
-`blobs(known)` yields what has to be written, `manifest` then names it all. Both may be used on another thread.
-"""
-
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from eigen2.errors import DamagedStateError
-from eigen2.replay import blob
+from eigen2.replay import codec
 from eigen2.replay.schema import ByteArray, Schema
-from eigen2.replay.segments import Segment
+from eigen2.replay.segments import Has, Put, Segment
 
 FORMAT = 1
 Read = Callable[[str], bytes]
@@ -24,37 +21,18 @@ class Snapshot:
         self._held = [segment for part in parts.values() for segment in part]
         for segment in self._held:
             segment.hold()
-        self.raw_bytes = 0
-        self.written_bytes = 0
-        self.written_segments = 0
 
-    def blobs(self, known: Container[str] = ()) -> Iterator[tuple[str, bytes]]:
-        """Name and bytes of every segment that is not in `known`, serialised one at a time.
+    def write(self, put: Put, has: Has) -> dict[str, Any]:
+        """Store the segments that are not there yet; returns the manifest, plain JSON, that names all of them.
 
-        What has been yielded is let go, so a snapshot is written once; if that fails, take a new one.
+        What has been written is let go, so a snapshot is written once; if that fails, take a new one.
         """
         try:
             while self._held:
-                segment = self._held[0]
-                if segment.name is None or segment.name not in known:
-                    data = segment.encode(self._digest, self._compress)
-                    name = str(segment.name)
-                    if name not in known:
-                        self.raw_bytes += segment.raw_bytes
-                        self.written_bytes += len(data)
-                        self.written_segments += 1
-                        yield name, data
-                    del data
+                self._held[0].write(put, has, self._digest, self._compress)
                 self._held.pop(0).let_go()
         finally:
             self.close()
-
-    @property
-    def manifest(self) -> dict[str, Any]:
-        """Everything needed to restore, as plain JSON; segments not yet serialised are serialised for their names."""
-        for segment in self._held:
-            if segment.name is None:
-                segment.encode(self._digest, self._compress)
         named = {
             part: [[s.first, s.rows, s.name, s.stored_bytes] for s in segments]
             for part, segments in self._parts.items()
@@ -66,15 +44,6 @@ class Snapshot:
         while self._held:
             self._held.pop().let_go()
 
-    def report(self) -> str:
-        """One line for the console, after writing."""
-        ratio = self.raw_bytes / self.written_bytes if self.written_bytes else 1.0
-        return (
-            f"replay: {self._head['total'] - self._head['first']:,} transitions, "
-            f"{self.written_segments} new segments, {self.raw_bytes / 1e6:.1f} MB raw, "
-            f"{self.written_bytes / 1e6:.1f} MB written, ratio {ratio:.2f}"
-        )
-
 
 class Loader:
     """Reads the parts named in a manifest."""
@@ -82,7 +51,8 @@ class Loader:
     def __init__(self, manifest: Mapping[str, Any], read: Read) -> None:
         if manifest.get("format") != FORMAT:
             raise DamagedStateError(
-                f"The replay manifest has format {manifest.get('format')!r}, this version reads {FORMAT}."
+                f"The replay manifest has format {manifest.get('format')!r}, this version reads {FORMAT}; "
+                "use the version that wrote it."
             )
         self.manifest = manifest
         self.schema = Schema.from_json(manifest["schema"])
@@ -96,9 +66,9 @@ class Loader:
         ]
 
     def content(self, segment: Segment, out: ByteArray | None = None) -> ByteArray:
-        """The verified content of a segment ``[rows, width]``."""
+        """The content of a segment ``[rows, width]``."""
         name = str(segment.name)
-        matrix = blob.decode(name, self._read(name), self.schema.digest, out)
+        matrix = codec.decode(name, self._read(name), self.schema.digest, out)
         if len(matrix) != segment.rows:
             raise DamagedStateError(
                 f"Replay segment {name} has {len(matrix)} rows, its manifest says {segment.rows}."
@@ -106,13 +76,13 @@ class Loader:
         return matrix
 
 
-def manifest_blobs(manifest: Mapping[str, Any]) -> dict[str, int]:
-    """Name and size of every blob a manifest needs."""
+def manifest_segments(manifest: Mapping[str, Any]) -> dict[str, int]:
+    """Name and size of every object a manifest needs."""
     return {name: size for part in manifest["parts"].values() for _, _, name, size in part}
 
 
-def verify_blobs(manifest: Mapping[str, Any], read: Read) -> int:
-    """Read and check every blob a manifest needs, one at a time; returns how many there are."""
+def verify_segments(manifest: Mapping[str, Any], read: Read) -> int:
+    """Read and decode every segment that a manifest names, one at a time; returns how many there are."""
     loader = Loader(manifest, read)
     segments = [segment for part in manifest["parts"] for segment in loader.segments(part)]
     for segment in segments:
@@ -127,7 +97,7 @@ def manifest_info(manifest: Mapping[str, Any]) -> dict[str, int]:
         "transitions": transitions,
         "capacity": manifest["capacity"],
         "ram_bytes": manifest["ram_bytes"],
-        "disk_bytes": sum(manifest_blobs(manifest).values()),
+        "disk_bytes": sum(manifest_segments(manifest).values()),
         "naive_bytes": transitions * Schema.from_json(manifest["schema"]).naive_bytes,
     }
 

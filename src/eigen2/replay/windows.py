@@ -2,7 +2,7 @@
 
 Rows along the first axis are kept once for the whole run and a window is a stretch of row numbers. If the first 256
 windows shrink by less than 1.5, rows do not repeat in this environment, and from then on windows are compressed one by
-one instead. References below zero are compressed windows, the others stretches of tape.
+one instead. References below zero are compressed windows, the others lie in extents.
 """
 
 from collections.abc import Mapping
@@ -12,17 +12,19 @@ import numpy as np
 import numpy.typing as npt
 
 from eigen2.replay.compressed import CompressedWindows
+from eigen2.replay.extents import Extents
 from eigen2.replay.rows import RowTable, Words, word_type
 from eigen2.replay.schema import Field
 from eigen2.replay.segments import Segment
 from eigen2.replay.snapshot import Loader
-from eigen2.replay.tape import Tape
 
 TRIAL_WINDOWS = 256
 TRIAL_RATIO = 1.5
 FORGET_EVERY = 64
 SMALLEST_ROW = 64
 """A row shorter than this costs more to look up than to keep."""
+EXTENTS = "tape"
+"""What format 1 calls the extents in a manifest."""
 
 
 class WindowStore:
@@ -32,7 +34,7 @@ class WindowStore:
         self.field = field
         self.row_bytes = field.nbytes // field.shape[0]
         self.rows = RowTable(self.row_bytes, np.dtype(field.dtype).itemsize)
-        self.tape = Tape(field.shape[0])
+        self.extents = Extents(field.shape[0])
         self.compressed = CompressedWindows(field.nbytes, np.dtype(field.dtype).itemsize)
         self.windows = 0
         self.row_wise = self.row_bytes >= SMALLEST_ROW
@@ -40,13 +42,13 @@ class WindowStore:
 
     @property
     def used_bytes(self) -> int:
-        return self.rows.used_bytes + self.tape.used_bytes + self.compressed.used_bytes
+        return self.rows.used_bytes + self.extents.used_bytes + self.compressed.used_bytes
 
     def put(self, stream: int, window: npt.NDArray[Any], record: int) -> int:
         """Keep a stream's next window at least as long as `record` lives; returns its reference."""
         array = np.ascontiguousarray(window, self.field.dtype)
         rows = array.reshape(len(array), -1).view(word_type(self.row_bytes))
-        newest = self.tape.newest(stream)
+        newest = self.extents.newest(stream)
         if newest is not None and self._is(rows, newest):
             return newest
         if self.row_wise and self.windows == TRIAL_WINDOWS:
@@ -54,7 +56,7 @@ class WindowStore:
         self.windows += 1
         if self.row_wise:
             return self._put_rows(stream, rows, newest, record)
-        self.tape.close(stream)
+        self.extents.close(stream)
         if self.windows % FORGET_EVERY == 0:
             self.forget()
         return ~self.compressed.put(
@@ -63,29 +65,32 @@ class WindowStore:
 
     def _is(self, rows: Words, reference: int) -> bool:
         """Whether a window has exactly these rows; first and last row are looked at before the rest."""
-        numbers = self.tape.numbers(reference)
+        numbers = self.extents.numbers(reference)
         return self.rows.equal(rows[[0, -1]], numbers[[0, -1]]) and self.rows.equal(rows, numbers)
 
     def _put_rows(self, stream: int, rows: Words, newest: int | None, record: int) -> int:
-        blocks, groups = self.rows.blocks_made, self.tape.groups_made
-        numbers = None if newest is None else self.tape.numbers(newest)[1:]
+        made = self._segments_made()
+        numbers = None if newest is None else self.extents.numbers(newest)[1:]
         if (
             numbers is not None
             and self.rows.equal(rows[:1], numbers[:1])
             and self.rows.equal(rows[:-1], numbers)
         ):
-            reference = self.tape.slide(stream, int(self.rows.add(rows[-1:])[0]), record)
+            reference = self.extents.slide(stream, int(self.rows.add(rows[-1:])[0]), record)
         else:
-            reference = self.tape.start(stream, self.rows.add(rows), record)
-        if (blocks, groups) != (self.rows.blocks_made, self.tape.groups_made):
+            reference = self.extents.start(stream, self.rows.add(rows), record)
+        if made != self._segments_made():
             self.forget()
         return reference
 
+    def _segments_made(self) -> tuple[int, int]:
+        return self.rows.segments_made, self.extents.segments_made
+
     def forget(self) -> None:
         """Drop what no live record names."""
-        self.tape.forget(self._head)
+        self.extents.forget(self._head)
         self.compressed.forget(self._head)
-        self.rows.keep_only(self.tape.rows_in_use())
+        self.rows.keep_only(self.extents.rows_in_use())
 
     def release(self, head: int) -> None:
         """Records before `head` are gone."""
@@ -93,7 +98,7 @@ class WindowStore:
 
     def touch(self, references: npt.NDArray[np.int64], record: int) -> None:
         """Records up to `record` name these windows."""
-        self.tape.touch(references[references >= 0], record)
+        self.extents.touch(references[references >= 0], record)
         self.compressed.touch(~references[references < 0], record)
 
     def read(self, reference: int, out: npt.NDArray[Any]) -> None:
@@ -101,7 +106,7 @@ class WindowStore:
         if reference < 0:
             self.compressed.read(~reference, out.reshape(-1).view(np.uint8).reshape(self.compressed.shape))
         else:
-            self.read_rows(self.tape.numbers(reference), out)
+            self.read_rows(self.extents.numbers(reference), out)
 
     def read_rows(self, numbers: npt.NDArray[np.int64], out: npt.NDArray[Any]) -> None:
         """Write the rows `numbers` into ``out [rows, ...]``."""
@@ -117,9 +122,9 @@ class WindowStore:
             return None
         found = np.empty((paths, length + slide * (steps - 1)), np.int64)
         for path, windows in zip(found, references.tolist(), strict=True):
-            path[:length] = self.tape.numbers(windows[0])
+            path[:length] = self.extents.numbers(windows[0])
             for step, window in enumerate(windows[1:], 1):
-                numbers = self.tape.numbers(window)
+                numbers = self.extents.numbers(window)
                 at = slide * step
                 if not np.array_equal(path[at : at + length - slide], numbers[:-slide]):
                     return None
@@ -128,7 +133,7 @@ class WindowStore:
 
     def parts(self) -> dict[str, list[Segment]]:
         """Segments by kind, named after the field."""
-        found = {"rows": self.rows.segments(), "tape": self.tape.segments(), **self.compressed.segments()}
+        found = {"rows": self.rows.segments(), EXTENTS: self.extents.segments(), **self.compressed.segments()}
         return {f"{self.field.name}.{kind}": segments for kind, segments in found.items()}
 
     def state(self) -> dict[str, Any]:
@@ -136,7 +141,7 @@ class WindowStore:
             "windows": self.windows,
             "row_wise": self.row_wise,
             "rows": self.rows.count,
-            "tape": self.tape.state(),
+            EXTENTS: self.extents.state(),
             "compressed": self.compressed.state(),
         }
 
@@ -144,5 +149,5 @@ class WindowStore:
         prefix = f"{self.field.name}."
         self.windows, self.row_wise = state["windows"], state["row_wise"]
         self.rows.load(loader, f"{prefix}rows", state["rows"])
-        self.tape.load(loader, f"{prefix}tape", state["tape"])
+        self.extents.load(loader, f"{prefix}{EXTENTS}", state[EXTENTS])
         self.compressed.load(loader, prefix, state["compressed"])

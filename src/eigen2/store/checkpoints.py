@@ -6,11 +6,11 @@ instant `latest` is a complete checkpoint: the old one until its rename, the new
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from eigen2.errors import DamagedStateError, ResourceError
 from eigen2.store.disk import MARGIN_BYTES, ensure_room
@@ -18,48 +18,55 @@ from eigen2.store.durable import Buffer, make_directory, remove_temporaries, syn
 from eigen2.store.manifest import Manifest, read_manifest, to_bytes
 from eigen2.store.objects import Objects, Ref
 from eigen2.store.retention import NAMES, RESUMABLE, Plan, live_objects, retain
-from eigen2.store.state import State, blobs, from_blobs, state_bytes
+
+Result = TypeVar("Result")
 
 SAVE_FAILURES = (OSError, ResourceError)
 """What `save` raises when the disk is full or broken; the checkpoints committed before are untouched."""
 
 
 class ReplaySnapshot(Protocol):
-    """An immutable view of a replay; it may be read on another thread while training goes on."""
+    """An immutable view of a replay; it may be written on another thread while training goes on."""
 
-    @property
-    def manifest(self) -> Mapping[str, Any]:
-        """JSON-able; every blob the replay needs occurs in it as a string, by name."""
+    def write(self, put: Callable[[Sequence[Buffer]], str], has: Callable[[str], bool]) -> Mapping[str, Any]:
+        """Store what is new; returns a JSON manifest to restore from.
 
-    def blobs(self, known: set[str]) -> Iterable[tuple[str, Buffer]]:
-        """Name and content of the blobs that are not in `known`."""
+        `put` stores one object and returns its name; `has` says whether an object of that name is there. Every
+        object that the replay needs goes through one of them.
+        """
+
+
+@dataclass(frozen=True)
+class NewCheckpoint:
+    """What a save commits. Without a replay, the one of the newest checkpoint is carried over."""
+
+    step: int
+    state: Mapping[str, Any]
+    replay: ReplaySnapshot | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    logs: Mapping[str, int] = field(default_factory=dict)
+    identity: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A committed checkpoint, and where its objects are."""
+    """A committed checkpoint, and where its objects are; its replay is restored with `objects.read`."""
 
     manifest: Manifest
     objects: Objects
 
     def state(self) -> dict[str, Any]:
         """The training state, every byte proven."""
-        names = [name.removeprefix("state/") for name in self.manifest.objects if name.startswith("state/")]
-        return from_blobs(names, lambda name: self._read(f"state/{name}"))
+        # Imported here: whoever only looks at manifests does not need torch.
+        from eigen2.store.state import from_blobs
 
-    def replay_blob(self, name: str) -> bytes:
-        """One blob of the replay, under the replay's own name for it; to be given to its `restore`."""
-        return self._read(f"replay/{name}")
+        refs = self.manifest.below("state/")
+        return from_blobs(list(refs), lambda name: self.objects.read(refs[name].hash))
 
     def verify(self) -> None:
         """Read every object; raises DamagedStateError for the first one that is missing or damaged."""
         for ref in self.manifest.objects.values():
             self.objects.check(ref.hash)
-
-    def _read(self, name: str) -> bytes:
-        if name not in self.manifest.objects:
-            raise DamagedStateError(f"the checkpoint '{self.manifest.name}' names no object '{name}'")
-        return self.objects.read(self.manifest.objects[name].hash)
 
 
 @dataclass(frozen=True)
@@ -79,7 +86,7 @@ class Checkpoints:
     def __init__(self, run_dir: Path, pinned: Callable[[], Collection[str]] = tuple) -> None:
         self.directory = run_dir / "checkpoints"
         self.objects = Objects(run_dir / "objects")
-        self._pinned = pinned
+        self.pinned = pinned
         self._proven: dict[str, bytes] = {}
         """Texts of the manifests whose checkpoints this process has written or read completely."""
 
@@ -95,6 +102,17 @@ class Checkpoints:
     def load(self, name: str) -> Checkpoint:
         """The checkpoint `name`; its manifest is proven now, its objects when they are read."""
         return Checkpoint(read_manifest(self.path(name)), self.objects)
+
+    def read(self, name: str, read: Callable[[Checkpoint], Result]) -> tuple[Checkpoint, Result]:
+        """What `read` makes of a checkpoint of a run that may be training; one replaced meanwhile is read again."""
+        while True:
+            checkpoint = self.load(name)
+            try:
+                return checkpoint, read(checkpoint)
+            except DamagedStateError:
+                # Texts are compared, not manifests: a NaN among the metrics is not equal to itself.
+                if to_bytes(self.load(name).manifest) == to_bytes(checkpoint.manifest):
+                    raise
 
     def newest_good(self) -> Recovery:
         """The newest resumable checkpoint of which every byte verifies.
@@ -121,52 +139,45 @@ class Checkpoints:
             raise DamagedStateError(f"no checkpoint in {self.directory} can be used. " + ". ".join(refused))
         return Recovery(None, ())
 
-    def save(
-        self,
-        step: int,
-        state: State,
-        *,
-        replay: ReplaySnapshot | None = None,
-        first: bool = False,
-        best: bool = False,
-        final: bool = False,
-        metrics: Mapping[str, float] | None = None,
-        logs: Mapping[str, int] | None = None,
-        config_hash: str = "",
-        data_fingerprint: str = "",
-    ) -> Manifest:
-        """Commit a checkpoint and return its `latest` manifest.
+    def save(self, new: NewCheckpoint, roles: Collection[str] = ()) -> Manifest:
+        """Commit `new` as `latest`, and as `init`, `best` or `final` if `roles` say so; returns its `latest` manifest.
 
-        Without `replay`, the replay of the newest checkpoint is carried over with its own `replay_step`, so that
-        thinned-out replay saves do not throw the replay away. On one of SAVE_FAILURES everything committed
-        before is still there.
+        A carried-over replay keeps its own `replay_step`, so that thinned-out replay saves do not throw the replay
+        away. On one of SAVE_FAILURES everything committed before is still there.
         """
+        from eigen2.store.state import blobs, state_bytes
+
         make_directory(self.directory)
         existing = self._good()
+        plan = retain({name: kept.step for name, kept in existing.items()}, new.step, roles)
         try:
-            ensure_room(self.objects.root, state_bytes(state) + MARGIN_BYTES)
+            ensure_room(self.objects.root, state_bytes(new.state) + MARGIN_BYTES)
             with self.objects.batch():
-                stored = {f"state/{name}": self.objects.put(chunks) for name, chunks in blobs(state)}
-                memory = self._put_replay(step, replay, existing)
+                stored = {f"state/{name}": self.objects.put(chunks) for name, chunks in blobs(new.state)}
+                replay = self._put_replay(new, existing.values())
         except Exception as error:
             self._collect_after(error)
             raise
         manifest = Manifest(
             name="latest",
-            step=step,
+            step=new.step,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
-            objects=stored | memory.objects,
-            replay=memory.manifest,
-            replay_step=memory.step,
-            metrics=dict(metrics or {}),
-            logs=dict(logs or {}),
-            config_hash=config_hash,
-            data_fingerprint=data_fingerprint,
+            objects=stored | {f"replay/{ref.hash}": ref for ref in replay.objects},
+            replay=replay.manifest,
+            replay_step=replay.step,
+            metrics=dict(new.metrics),
+            logs=dict(new.logs),
+            identity=dict(new.identity),
         )
-        steps = {name: kept.step for name, kept in existing.items()}
-        self._commit(manifest, retain(steps, step, first=first, best=best, final=final), existing)
+        self._commit(manifest, plan, existing)
         self.collect_garbage()
         return manifest
+
+    def adopt_identity(self, identity: Mapping[str, Any]) -> None:
+        """Give the manifests of format 1, whose identity is a hash of words of their time, an identity of today."""
+        for name, manifest in self._good(proven=False).items():
+            if "config_hash" in manifest.identity:
+                write_atomically(self.path(name), to_bytes(replace(manifest, identity=dict(identity))))
 
     def clean(self) -> None:
         """Remove what a killed process left behind. Only the owner of the run's lock may call this."""
@@ -177,24 +188,30 @@ class Checkpoints:
     def collect_garbage(self) -> int:
         """Delete the objects that no manifest and no pin names; returns their number.
 
-        A manifest that does not verify still protects every object that its text names: it may be repaired.
+        A manifest that does not verify still protects every object that its text names: it may be repaired. The
+        objects are listed before the pins are read, so one that was pinned and then put is never lost.
         """
         if not self.directory.is_dir():
             return 0
+        present = list(self.objects.list())
         # A rename that is visible but not durable could be undone by a power cut, and the old names come back.
         sync_directory(self.directory)
         good = self._good(proven=False)
-        live = live_objects(good.values()) | set(self._pinned())
+        try:
+            live = live_objects(good.values()) | set(self.pinned())
+        except OSError:
+            # Nobody knows what is pinned: then everything stays until it can be read again.
+            return 0
         for name in set(self.names()) - set(good):
             live |= set(re.findall("[0-9a-f]{64}", self.path(name).read_text("latin-1")))
-        garbage = [name for name in self.objects.list() if name not in live]
+        garbage = [name for name in present if name not in live]
         for name in garbage:
             self.objects.delete(name)
         return len(garbage)
 
     def _commit(self, manifest: Manifest, plan: Plan, existing: Mapping[str, Manifest]) -> None:
-        looked_at = {name: ref for name, ref in manifest.objects.items() if name.startswith("state/")}
-        light = replace(manifest, objects=looked_at, replay=None, replay_step=None)
+        state = {f"state/{name}": ref for name, ref in manifest.below("state/").items()}
+        light = replace(manifest, objects=state, replay=None, replay_step=None)
         new = [replace(existing["latest"], name="previous")] if plan.rotate else []
         new += [replace(manifest if name in RESUMABLE else light, name=name) for name in plan.write]
         # All texts are made before the first file is touched: one that has no text must change nothing.
@@ -203,20 +220,23 @@ class Checkpoints:
             write_atomically(self.path(name), text)
             self._proven[name] = text
 
-    def _put_replay(
-        self, step: int, replay: ReplaySnapshot | None, existing: Mapping[str, Manifest]
-    ) -> "_StoredReplay":
-        if replay is None:
-            return _carried_over(existing.values(), step)
-        known: dict[str, Ref] = {}
-        for kept in existing.values():
-            known |= {name: ref for name, ref in _replay_objects(kept).items() if self.objects.holds(ref)}
-        bare = {name.removeprefix("replay/") for name in known}
-        written = {f"replay/{name}": self.objects.put(data) for name, data in replay.blobs(bare)}
-        manifest = replay.manifest
-        needed = {f"replay/{text}" for text in _strings(manifest)}
-        kept_blobs = {name: ref for name, ref in known.items() if name in needed}
-        return _StoredReplay(kept_blobs | written, manifest, step)
+    def _put_replay(self, new: NewCheckpoint, existing: Iterable[Manifest]) -> "_StoredReplay":
+        if new.replay is None:
+            return _carried_over(existing, new.step)
+        refs: dict[str, Ref] = {}
+
+        def put(chunks: Sequence[Buffer]) -> str:
+            ref = self.objects.put(chunks)
+            refs[ref.hash] = ref
+            return ref.hash
+
+        def has(name: str) -> bool:
+            if ref := self.objects.find(name):
+                refs[name] = ref
+            return ref is not None
+
+        manifest = new.replay.write(put, has)
+        return _StoredReplay(refs.values(), manifest, new.step)
 
     def _good(self, proven: bool = True) -> dict[str, Manifest]:
         """Manifests that verify, by name; with `proven`, only those whose objects verify as well."""
@@ -247,33 +267,15 @@ class Checkpoints:
 
 @dataclass(frozen=True)
 class _StoredReplay:
-    objects: dict[str, Ref]
-    manifest: Mapping[str, Any] | None
-    step: int | None
+    objects: Iterable[Ref] = ()
+    manifest: Mapping[str, Any] | None = None
+    step: int | None = None
 
 
 def _carried_over(manifests: Iterable[Manifest], step: int) -> _StoredReplay:
     """The newest replay that is not from the future of `step`."""
-    found = _StoredReplay({}, None, None)
-    for kept in manifests:
-        if (
-            kept.replay_step is not None
-            and (-1 if found.step is None else found.step) < kept.replay_step <= step
-        ):
-            found = _StoredReplay(_replay_objects(kept), kept.replay, kept.replay_step)
-    return found
-
-
-def _replay_objects(manifest: Manifest) -> dict[str, Ref]:
-    return {name: ref for name, ref in manifest.objects.items() if name.startswith("replay/")}
-
-
-def _strings(value: Any) -> set[str]:
-    """Every string inside a JSON value, keys included."""
-    if isinstance(value, str):
-        return {value}
-    if isinstance(value, Mapping):
-        return _strings([*value.keys(), *value.values()])
-    if isinstance(value, (list, tuple)):
-        return {text for item in value for text in _strings(item)}
-    return set()
+    usable = [kept for kept in manifests if kept.replay_step is not None and kept.replay_step <= step]
+    if not usable:
+        return _StoredReplay()
+    newest = max(usable, key=lambda kept: kept.replay_step or 0)
+    return _StoredReplay(newest.below("replay/").values(), newest.replay, newest.replay_step)

@@ -22,7 +22,7 @@ def predicted_bytes(state: int, replay: int = 0, replay_new: int | None = None) 
     """Upper bound of what a run's objects occupy: every kept checkpoint, plus one that is being saved.
 
     `state` is the size of one training state, `replay` of a full replay, and `replay_new` of what a save adds to
-    the replay's blobs (all of it, if unknown).
+    the replay's objects (all of it, if unknown).
     """
     added = replay if replay_new is None else replay_new
     return (len(NAMES) + 1) * state + replay + len(RESUMABLE) * added + MARGIN_BYTES

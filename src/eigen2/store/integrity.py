@@ -1,7 +1,6 @@
 """`verify`: does every byte of a run's stored state still match its hash?"""
 
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from eigen2.errors import DamagedStateError
@@ -34,9 +33,8 @@ class Report:
         return {"ok": self.ok, **asdict(self)}
 
 
-def verify(run_dir: Path) -> Report:
-    """Check every manifest and every object below `run_dir`; changes nothing."""
-    checkpoints = Checkpoints(run_dir)
+def verify(checkpoints: Checkpoints) -> Report:
+    """Check every manifest and every object of a run; changes nothing."""
     for _ in range(ATTEMPTS):
         before = _contents(checkpoints)
         report = _check(checkpoints, before)
@@ -53,7 +51,7 @@ def _check(checkpoints: Checkpoints, contents: dict[str, bytes]) -> Report:
             manifests[name] = from_bytes(content, checkpoints.path(name))
         except DamagedStateError as error:
             damaged.append(str(error))
-    objects, live = checkpoints.objects, live_objects(manifests.values())
+    objects, live = checkpoints.objects, live_objects(manifests.values()) | set(checkpoints.pinned())
     sizes: dict[str, int] = {}
     for name in objects.list():
         try:

@@ -1,22 +1,22 @@
 """A manifest: the small JSON file that names everything one checkpoint consists of.
 
 The file carries a SHA-256 of its own body and has exactly one valid spelling, so that every changed byte, even a
-harmless-looking space, is found when it is read.
+harmless-looking space, is found when it is read. Format 1 had `config_hash` and `data_fingerprint` instead of
+`identity`; it is read, and written again as format 2.
 """
 
 import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from eigen2.errors import DamagedStateError
-from eigen2.store.durable import write_atomically
 from eigen2.store.objects import Ref
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -30,19 +30,23 @@ class Manifest:
     objects: Mapping[str, Ref]
     """Logical name (`state/...`, `replay/...`) -> object."""
     replay: Mapping[str, Any] | None = None
-    """The replay's own manifest; its blobs are the objects called `replay/<blob>`."""
+    """The replay's own manifest; the objects it names are called `replay/<hash>`."""
     replay_step: int | None = None
     """The step at which the replay was taken; earlier than `step` when replay saves are thinned out."""
     metrics: Mapping[str, float] = field(default_factory=dict)
     logs: Mapping[str, int] = field(default_factory=dict)
     """Length in bytes of each append-only file at this step; a resume cuts the files back to it."""
-    config_hash: str = ""
-    data_fingerprint: str = ""
+    identity: Mapping[str, Any] = field(default_factory=dict)
+    """What the run is, as JSON; a resume compares it, the store does not look into it."""
 
     @property
     def bytes(self) -> int:
         """Bytes of all objects it names; an object named twice counts once."""
         return sum({ref.hash: ref.size for ref in self.objects.values()}.values())
+
+    def below(self, prefix: str) -> dict[str, Ref]:
+        """The objects whose logical name begins with `prefix`, by the rest of it."""
+        return {n.removeprefix(prefix): ref for n, ref in self.objects.items() if n.startswith(prefix)}
 
 
 def to_bytes(manifest: Manifest) -> bytes:
@@ -66,24 +70,21 @@ def from_bytes(content: bytes, where: Path) -> Manifest:
             f"{where} is damaged: it is no manifest that matches its own checksum; "
             "restore the file from a copy of the run or resume from another checkpoint"
         )
-    if (found := body.pop("format")) != FORMAT:
+    found = body.pop("format", None)
+    if found not in (1, FORMAT):
         raise DamagedStateError(
-            f"{where} has format {found}, this version reads format {FORMAT}; use the version that wrote it"
+            f"{where} has format {found}, this version reads formats 1 to {FORMAT}; use the version that wrote it"
         )
+    if found == 1:
+        body["identity"] = {"config_hash": body.pop("config_hash"), "data": body.pop("data_fingerprint")}
+    _require_fields(body, where)
     if body["name"] != where.stem:
         raise DamagedStateError(
             f"{where} is the manifest of '{body['name']}' under another name; rename it to {body['name']}.json"
         )
-    if (unknown := set(body) ^ {part.name for part in fields(Manifest)}) != set():
-        raise DamagedStateError(f"{where} has other fields than format {FORMAT} has: {sorted(unknown)}")
     body["objects"] = {name: Ref(**ref) for name, ref in body["objects"].items()}
-    body["metrics"] = {name: float(value) for name, value in body["metrics"].items()}
+    body["metrics"] = {name: float(value) for name, value in body.get("metrics", {}).items()}
     return Manifest(**body)
-
-
-def write_manifest(path: Path, manifest: Manifest) -> None:
-    """Replace the file at `path` atomically and durably."""
-    write_atomically(path, to_bytes(manifest))
 
 
 def read_manifest(path: Path) -> Manifest:
@@ -93,6 +94,14 @@ def read_manifest(path: Path) -> Manifest:
     except FileNotFoundError:
         raise DamagedStateError(f"{path} does not exist; the run has no such checkpoint") from None
     return from_bytes(content, path)
+
+
+def _require_fields(body: Mapping[str, Any], where: Path) -> None:
+    """A field that this version does not know may change the meaning of the others; a missing one takes its default."""
+    parts = fields(Manifest)
+    needed = {p.name for p in parts if p.default is MISSING and p.default_factory is MISSING}
+    if wrong := (set(body) - {part.name for part in parts}) | (needed - set(body)):
+        raise DamagedStateError(f"{where} has other fields than format {FORMAT} has: {sorted(wrong)}")
 
 
 def _number(value: float) -> float | str:

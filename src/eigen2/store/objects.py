@@ -43,8 +43,8 @@ class Objects:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._proven: set[str] = set()
-        """Objects this process wrote or read back; others are read once before a `put` relies on them."""
+        self._proven: dict[str, int] = {}
+        """Sizes of the objects this process wrote or read back; others are read once before they are relied on."""
         self._durable: set[Path] = set()
         """Directories whose present entries are known to survive a power cut."""
         self._touched: set[Path] = set()
@@ -56,22 +56,22 @@ class Objects:
             raise ValueError(f"{name!r} is no object name: 64 lower-case hex digits are expected")
         return self.root / name[:2] / name[2:]
 
-    def put(self, data: Buffer | Iterable[Buffer]) -> Ref:
-        """Store `data` durably (at the end of the surrounding batch, if there is one) and return its Ref.
+    def put(self, data: Buffer | Sequence[Buffer]) -> Ref:
+        """Store a buffer, or several in a row, durably (at the end of the surrounding batch, if there is one).
 
-        A buffer or a list of buffers is hashed first and written only when it is new; any other iterable is
-        streamed to a temporary file, so that it need not fit into memory.
+        It is hashed first and written only when it is new.
         """
-        if isinstance(data, (bytes, bytearray, memoryview)):
-            ref = self._write_new([data])
-        elif isinstance(data, (list, tuple)):
-            ref = self._write_new(data)
-        else:
-            ref = self._stream(data)
-        self._touch(self.path(ref.hash).parent)
-        if not self._batches:
-            self._sync()
-        return ref
+        chunks = [data] if isinstance(data, (bytes, bytearray, memoryview)) else data
+        ref = reference(chunks)
+        if self._good(ref.hash) is None:
+            make_directory(self.root)
+            self._publish(write_temporary(self.root, chunks), ref)
+        return self._relied_on(ref)
+
+    def find(self, name: str) -> Ref | None:
+        """The Ref of an object that is here and good, as durable as if it were put now; None: it has to be put."""
+        ref = self._good(name)
+        return None if ref is None else self._relied_on(ref)
 
     @contextmanager
     def batch(self) -> Iterator[None]:
@@ -84,30 +84,12 @@ class Objects:
         if not self._batches:
             self._sync()
 
-    def holds(self, ref: Ref) -> bool:
-        """True when the object is here and good; one that this process never saw is read and hashed once."""
-        if not self.contains(ref):
-            return False
-        if ref.hash not in self._proven:
-            try:
-                self.check(ref.hash)
-            except DamagedStateError:
-                return False
-        return True
-
-    def contains(self, ref: Ref) -> bool:
-        """True when a file of that name and size exists; says nothing about its content."""
-        try:
-            return self.path(ref.hash).stat().st_size == ref.size
-        except FileNotFoundError:
-            return False
-
     def read(self, name: str) -> bytes:
         """The object's bytes, proven against its name."""
         path = self.path(name)
         with _readable(path):
             data = path.read_bytes()
-        self._prove(name, hashlib.sha256(data).hexdigest())
+        self._prove(name, hashlib.sha256(data).hexdigest(), len(data))
         return data
 
     def check(self, name: str) -> int:
@@ -118,20 +100,19 @@ class Objects:
             while chunk := file.read(READ_BYTES):
                 digest.update(chunk)
                 size += len(chunk)
-        self._prove(name, digest.hexdigest())
+        self._prove(name, digest.hexdigest(), size)
         return size
 
     def delete(self, name: str) -> None:
-        self._proven.discard(name)
+        self._proven.pop(name, None)
         self.path(name).unlink(missing_ok=True)
 
     def list(self) -> Iterator[str]:
         """Names of all objects, in order."""
-        yield from (name for name, _ in self._scan())
-
-    def sizes(self) -> dict[str, int]:
-        """Bytes of every object, by name."""
-        return {name: path.stat().st_size for name, path in self._scan()}
+        for directory in sorted(self.root.glob("[0-9a-f][0-9a-f]")):
+            for path in sorted(directory.iterdir()):
+                if _HASH.fullmatch(name := directory.name + path.name):
+                    yield name
 
     def strangers(self) -> Iterator[Path]:
         """Files below the root that are no objects: leftovers of a killed writer, or somebody else's."""
@@ -143,37 +124,13 @@ class Objects:
         """Remove the temporaries of a killed writer. Only the owner of the run's lock may call this."""
         return remove_temporaries(self.root)
 
-    def _scan(self) -> Iterator[tuple[str, Path]]:
-        for directory in sorted(self.root.glob("[0-9a-f][0-9a-f]")):
-            for path in sorted(directory.iterdir()):
-                if _HASH.fullmatch(name := directory.name + path.name):
-                    yield name, path
-
-    def _write_new(self, chunks: Sequence[Buffer]) -> Ref:
-        ref = reference(chunks)
-        if not self.holds(ref):
-            make_directory(self.root)
-            self._publish(write_temporary(self.root, chunks), ref)
-        return ref
-
-    def _stream(self, chunks: Iterable[Buffer]) -> Ref:
-        digest, size = hashlib.sha256(), 0
-
-        def hashed() -> Iterator[Buffer]:
-            nonlocal size
-            for chunk in chunks:
-                digest.update(chunk)
-                size += memoryview(chunk).nbytes
-                yield chunk
-
-        make_directory(self.root)
-        temporary = write_temporary(self.root, hashed())
-        ref = Ref(digest.hexdigest(), size)
-        if self.holds(ref):
-            temporary.unlink()
-        else:
-            self._publish(temporary, ref)
-        return ref
+    def _good(self, name: str) -> Ref | None:
+        """The Ref of an object that is here and good; one that this process never saw is read and hashed once."""
+        try:
+            size = self.path(name).stat().st_size
+            return Ref(name, size if self._proven.get(name) == size else self.check(name))
+        except (FileNotFoundError, DamagedStateError):
+            return None
 
     def _publish(self, temporary: Path, ref: Ref) -> None:
         path = self.path(ref.hash)
@@ -186,7 +143,13 @@ class Objects:
             temporary.unlink(missing_ok=True)
             raise
         self._durable.discard(path.parent)
-        self._proven.add(ref.hash)
+        self._proven[ref.hash] = ref.size
+
+    def _relied_on(self, ref: Ref) -> Ref:
+        self._touch(self.path(ref.hash).parent)
+        if not self._batches:
+            self._sync()
+        return ref
 
     def _touch(self, directory: Path) -> None:
         """A name that was there already may come from a killed process that never fsynced its directory."""
@@ -204,13 +167,13 @@ class Objects:
             self._touched.discard(directory)
             self._durable.add(directory)
 
-    def _prove(self, name: str, found: str) -> None:
+    def _prove(self, name: str, found: str, size: int) -> None:
         if found != name:
-            self._proven.discard(name)
+            self._proven.pop(name, None)
             raise DamagedStateError(
                 f"{self.path(name)} is damaged: its content hashes to {found[:16]}..., not to its name; {REMEDY}"
             )
-        self._proven.add(name)
+        self._proven[name] = size
 
 
 @contextmanager

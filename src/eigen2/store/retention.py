@@ -5,13 +5,15 @@
 and therefore carry no replay.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from eigen2.store.manifest import Manifest
 
 NAMES = ("init", "best", "previous", "latest", "final")
 RESUMABLE = ("final", "latest", "previous")
+ROLES = ("init", "best", "final")
+"""What a new checkpoint may be besides `latest`."""
 
 
 @dataclass(frozen=True)
@@ -24,25 +26,17 @@ class Plan:
     """Names that the new checkpoint gets, in this order."""
 
 
-def retain(
-    existing: Mapping[str, int], step: int, *, first: bool = False, best: bool = False, final: bool = False
-) -> Plan:
+def retain(existing: Mapping[str, int], step: int, roles: Collection[str] = ()) -> Plan:
     """The plan for a new checkpoint at `step`, where `existing` are the good manifests and their steps.
 
     `latest` is written last: if the save is cut short, the resumed run repeats the step and finds `best` again,
     whereas a `latest` that remembers a better score than the `best` beside it would never be put right.
     A `latest` of the same or a later step is replaced, not rotated: `previous` is always an earlier step.
     """
-    names = [name for name, wanted in (("init", first), ("best", best), ("final", final)) if wanted]
+    if unknown := set(roles) - set(ROLES):
+        raise ValueError(f"a checkpoint can be {', '.join(ROLES)}, not {sorted(unknown)}")
+    names = [role for role in ROLES if role in roles]
     return Plan(rotate=existing.get("latest", step) < step, write=(*names, "latest"))
-
-
-def outcome(existing: Mapping[str, int], step: int, plan: Plan) -> dict[str, int]:
-    """The manifests and their steps once `plan` is carried out."""
-    after = dict(existing)
-    if plan.rotate:
-        after["previous"] = after["latest"]
-    return after | dict.fromkeys(plan.write, step)
 
 
 def live_objects(manifests: Iterable[Manifest]) -> set[str]:

@@ -40,11 +40,11 @@ def blobs(state: State) -> Iterator[tuple[str, list[Buffer]]]:
     for key in state:
         number, group, size = 0, dict[str, Array](), 0
         for name, array in leaves[key].items():
-            if group and size + _nbytes(array) > GROUP_BYTES:
+            if group and size + array.nbytes > GROUP_BYTES:
                 yield f"{key}.{number}.safetensors", pack(group)
                 number, group, size = number + 1, {}, 0
             group[name] = array
-            size += _nbytes(array)
+            size += array.nbytes
         if group:
             yield f"{key}.{number}.safetensors", pack(group)
     yield TREE, [json.dumps(tree, separators=(",", ":"), allow_nan=False).encode()]
@@ -79,7 +79,7 @@ def fingerprint(state: State) -> str:
 def state_bytes(state: State) -> int:
     """Bytes of all tensors, arrays and bytes objects in the state: what a full save writes, within a few KB."""
     _, leaves = _flatten(state)
-    return sum(_nbytes(array) for group in leaves.values() for array in group.values())
+    return sum(array.nbytes for group in leaves.values() for array in group.values())
 
 
 def _flatten(state: State) -> tuple[Any, dict[str, dict[str, Array]]]:
@@ -240,7 +240,3 @@ def _items(value: Mapping[Any, Any], path: str) -> Iterator[tuple[str | int, Any
 def _escape(key: str | int) -> str:
     """One step of a JSON pointer, so that a slash in a key cannot be taken for a level."""
     return str(key).replace("~", "~0").replace("/", "~1")
-
-
-def _nbytes(array: Array) -> int:
-    return array.nbytes

@@ -1,3 +1,4 @@
+import gymnasium
 import numpy as np
 import pytest
 
@@ -52,3 +53,34 @@ def test_the_state_of_another_environment_is_refused():
     )
     with pytest.raises(DamagedStateError, match="Pendulum-v1"):
         car.open(2, 0, "start").load_state_dict(pendulum.open(2, 0, "start").state_dict())
+
+
+def pendulum(steps=None):
+    return GymnasiumTask(GymConfig(id="Pendulum-v1", max_episode_steps=steps))
+
+
+def test_actions_are_stretched_from_unit_range_to_the_box():
+    environments, env = pendulum().environments(1), gymnasium.make("Pendulum-v1")
+    environments.reset([7])
+    env.reset(seed=7)
+    for unit, torque in [(-1.0, -2.0), (0.25, 0.5), (1.0, 2.0), (5.0, 2.0)]:
+        step = environments.step(np.array([[unit]]))
+        observation, reward, *_ = env.step(np.array([torque], np.float32))
+        np.testing.assert_array_equal(step.observation[0], observation)
+        assert step.reward[0] == reward
+
+
+def test_truncation_is_told_from_termination():
+    task = pendulum(4)
+    assert task.episode_steps == 4
+    environments = task.environments(2)
+    environments.reset([0, 1])
+    steps = [environments.step(np.zeros((2, 1))) for _ in range(6)]
+    assert [bool(step.truncated.all()) for step in steps] == [False, False, False, True, False, False]
+    assert not any(step.terminated.any() for step in steps)
+
+
+@pytest.mark.parametrize("bad", [np.zeros((2, 2)), np.full((2, 1), np.nan)])
+def test_bad_actions_are_refused(bad):
+    with pytest.raises(ValueError, match=r"Pendulum-v1 needs finite actions of shape \(2, 1\)"):
+        pendulum().open(2, 0, "start").step(bad)

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 
 from eigen2.envs.control.catalogue import TASKS, make_task
-from eigen2.envs.control.simulation import ControlBatch
 from eigen2.errors import ConfigError, DamagedStateError
 
 
@@ -23,24 +22,24 @@ def assert_same(first, second):
 def test_results_do_not_depend_on_the_number_of_threads(task):
     plan = actions(task, 80, 5)
     assert_same(
-        trace(ControlBatch(task, 5, seed=3, threads=1), plan),
-        trace(ControlBatch(task, 5, seed=3, threads=3), plan),
+        trace(task.open(5, 3, "start", threads=1), plan),
+        trace(task.open(5, 3, "start", threads=3), plan),
     )
 
 
 def test_a_restored_batch_continues_bit_for_bit(task):
     plan = actions(task, 120, 4)
-    original = ControlBatch(task, 4, seed=3)
+    original = task.open(4, 3, "start")
     trace(original, plan[:60])
     state = original.state_dict()
     expected = trace(original, plan[60:])
-    restored = ControlBatch(task, 4, seed=3)
+    restored = task.open(4, 3, "start")
     restored.load_state_dict(state)
     assert_same(trace(restored, plan[60:]), expected)
 
 
 def test_saved_state_does_not_change_when_the_simulation_goes_on(task):
-    batch = ControlBatch(task, 2, seed=3)
+    batch = task.open(2, 3, "start")
     state = batch.state_dict()
     kept = {name: np.array(value, copy=True) for name, value in state.items()}
     trace(batch, actions(task, 5, 2))
@@ -49,21 +48,21 @@ def test_saved_state_does_not_change_when_the_simulation_goes_on(task):
 
 
 def test_sizes_are_those_the_task_states(task):
-    step = ControlBatch(task, 3, seed=0).step(np.zeros((3, task.action_size)))
+    step = task.open(3, 0, "start").step(np.zeros((3, task.action_size)))
     assert step.observation.shape == step.successor.shape == (3, task.observation_size)
     assert step.observation.dtype == step.reward.dtype == np.float32
 
 
 def test_the_control_step_is_a_sixtieth_of_a_second():
     for name in set(TASKS) - {"pendulum"}:
-        batch = ControlBatch(TASKS[name](), 1, seed=0)
+        batch = TASKS[name]().open(1, 0, "start")
         batch.step(np.zeros((1, batch.task.action_size)))
         np.testing.assert_allclose(batch._batch.bind("time"), 1 / 60)
 
 
 def test_an_episode_ends_at_its_limit_and_the_next_one_starts_elsewhere():
     task = make_task("pendulum")
-    batch = ControlBatch(task, 2, seed=0)
+    batch = task.open(2, 0, "start")
     first = batch.observation.copy()
     for number in range(task.episode_steps):
         step = batch.step(np.zeros((2, 1)))
@@ -74,7 +73,7 @@ def test_an_episode_ends_at_its_limit_and_the_next_one_starts_elsewhere():
 
 
 def test_a_fallen_hopper_terminates_and_stands_up_again():
-    batch = ControlBatch(make_task("dflex_hopper"), 4, seed=0)
+    batch = make_task("dflex_hopper").open(4, 0, "start")
     fallen = 0
     for action in actions(batch.task, 200, 4):
         step = batch.step(action)
@@ -86,7 +85,7 @@ def test_a_fallen_hopper_terminates_and_stands_up_again():
 
 def test_a_diverged_simulation_ends_its_episode_and_is_counted(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    batch = ControlBatch(make_task("dflex_ant"), 3, seed=0)
+    batch = make_task("dflex_ant").open(3, 0, "start")
     before = batch.observation.copy()
     batch._qvel[1] = np.nan
     step = batch.step(np.zeros((3, 8)))
@@ -101,13 +100,13 @@ def test_a_diverged_simulation_ends_its_episode_and_is_counted(tmp_path, monkeyp
 @pytest.mark.parametrize("bad", [np.zeros((2, 8)), np.full((3, 8), np.nan)])
 def test_bad_actions_are_refused(bad):
     with pytest.raises(ValueError, match="dflex_ant needs finite actions"):
-        ControlBatch(make_task("dflex_ant"), 3, seed=0).step(bad)
+        make_task("dflex_ant").open(3, 0, "start").step(bad)
 
 
 def test_the_state_of_another_task_is_refused():
-    state = ControlBatch(make_task("pendulum"), 3, seed=0).state_dict()
+    state = make_task("pendulum").open(3, 0, "start").state_dict()
     with pytest.raises(DamagedStateError, match="pendulum"):
-        ControlBatch(make_task("dflex_hopper"), 3, seed=0).load_state_dict(state)
+        make_task("dflex_hopper").open(3, 0, "start").load_state_dict(state)
 
 
 def test_an_unknown_task_is_named_with_the_known_ones():
@@ -116,6 +115,6 @@ def test_an_unknown_task_is_named_with_the_known_ones():
 
 
 def test_a_pendulum_driven_in_circles_keeps_to_its_speed_limit():
-    batch = ControlBatch(make_task("pendulum"), 2, seed=0)
+    batch = make_task("pendulum").open(2, 0, "start")
     speeds = np.abs([batch.step(np.sign(batch.observation[:, 2:])).successor[:, 2] for _ in range(150)])
     assert speeds.max() == 8.0

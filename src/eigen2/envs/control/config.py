@@ -5,23 +5,27 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from eigen2.envs.config import GymConfig
-from eigen2.section import Section
+from eigen2.envs.config import EnvConfig, GymConfig
+from eigen2.section import OPERATES
 
 TaskName = Literal[
     "pendulum", "dflex_cartpole", "dflex_hopper", "dflex_cheetah", "dflex_ant", "dflex_humanoid"
 ]  # fmt: skip
 
 
-class ControlConfig(Section):
+class ControlConfig(EnvConfig):
     kind: Literal["control"] = "control"
     task: TaskName = "pendulum"
     """Robot and reward. MuJoCo physics: scores are not comparable with dflex's."""
-    threads: int = Field(1, ge=1)
+    threads: int = Field(1, ge=1, json_schema_extra=OPERATES)
     """Simulator threads; results are the same for any number."""
 
+    @property
+    def label(self) -> str:
+        return self.task
 
-class TasksConfig(Section):
+
+class TasksConfig(EnvConfig):
     """Several tasks, each known by stored experience: for world models that are learned from data alone."""
 
     kind: Literal["tasks"] = "tasks"
@@ -29,6 +33,10 @@ class TasksConfig(Section):
     """Runs, or RUN/checkpoints/*.json, whose replays are the data; several of one task are united."""
     tasks: tuple[Annotated[ControlConfig | GymConfig, Field(discriminator="kind")], ...] = ()
     """The task of each replay; read from the runs' own configs when a run starts."""
+
+    @property
+    def label(self) -> str:
+        return "tasks"
 
     @property
     def distinct(self) -> tuple[ControlConfig | GymConfig, ...]:

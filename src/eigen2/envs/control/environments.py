@@ -1,8 +1,13 @@
-"""What a learner of continuous control needs from the world: a task that opens environments stepped together."""
+"""What a learner of continuous control needs from the world: a task, and environments of it that are stepped together.
+
+Environments work in one of two ways. After `restart` they are an endless *stream*: one whose episode ends starts its
+next one by itself. After `reset` they play single *episodes* from seeds: one whose episode ends stays where it is.
+"""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,39 +21,94 @@ class Step:
     """What one action led to; all arrays [count, ...]."""
 
     observation: Floats32
-    """What to act on next: the first observation of a new episode where the old one has just ended."""
+    """What to act on next: in a stream, the first observation of a new episode where the old one has just ended."""
     successor: Floats32
     """Where the action led; equals `observation` except where an episode ended."""
-    reward: Floats32
+    reward: NDArray[np.floating]
+    """float32 in a stream, as a replay stores it; as the environment computes it in episodes."""
     terminated: Bools
     truncated: Bools
+    """The episode was cut by its time limit; never true where it terminated."""
 
 
-class Environments(Protocol):
-    """`count` environments in lock step; one whose episode ends starts its next one by itself."""
+class Environments(ABC):
+    """`count` environments in lock step."""
 
+    task: "Task"
     count: int
     observation: Floats32
     """What to act on now [count, observation_size]."""
     faults: int
     """Episodes cut because the simulation diverged."""
 
+    @abstractmethod
+    def restart(self, seed: int, purpose: str) -> None:
+        """A stream, exactly as if just opened: start states come from streams of (seed, purpose)."""
+
+    @abstractmethod
+    def reset(self, seeds: Sequence[int]) -> None:
+        """One episode in each of the first len(seeds) environments, a function of its seed and its actions alone.
+
+        Those that have finished keep their last observation, those that are not used observe zeros; both earn nothing.
+        """
+
+    @abstractmethod
     def step(self, action: NDArray[Any]) -> Step:
         """action [count, action_size] in [-1, 1]"""
-        ...
 
-    def state_dict(self) -> dict[str, Any]: ...
+    @abstractmethod
+    def state_dict(self) -> dict[str, Any]:
+        """The state of a stream."""
 
+    @abstractmethod
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """After this, the same actions lead to the same steps, bit for bit."""
-        ...
+
+    def close(self) -> None:
+        """Nothing can be stepped after this."""
+        return
 
 
 class Task(ABC):
     name: str
     observation_size: int
     action_size: int
+    episode_steps: int | None
+    """Time limit of an episode; None when it has none."""
+    note: str | None = None
+    """What must be said beside every score."""
+
+    def __init__(self) -> None:
+        self._opened: list[Environments] = []
+        self._kept: dict[tuple[int, int], Environments] = {}
+
+    def open(self, count: int, seed: int, purpose: str, threads: int = 1) -> Environments:
+        """A new stream of the caller's own."""
+        environments = self._make(count, threads)
+        self._opened.append(environments)
+        environments.restart(seed, purpose)
+        return environments
+
+    def environments(self, count: int, threads: int = 1) -> Environments:
+        """The same ones at every call, for whoever plays now: `restart` or `reset` them first."""
+        key = (count, threads)
+        if key not in self._kept:
+            self._kept[key] = self._make(count, threads)
+        return self._kept[key]
+
+    def close(self) -> None:
+        """Ends all environments that were opened."""
+        for environments in (*self._opened, *self._kept.values()):
+            environments.close()
+        self._opened.clear()
+        self._kept.clear()
 
     @abstractmethod
-    def open(self, count: int, seed: int, purpose: str, threads: int = 1) -> Environments:
-        """Environments at the start of an episode; start states come from streams of (seed, purpose)."""
+    def _make(self, count: int, threads: int) -> Environments:
+        """Environments that have neither been restarted nor reset."""
+
+
+def checked_seeds(seeds: Sequence[int], count: int) -> Sequence[int]:
+    if not 1 <= len(seeds) <= count:
+        raise ValueError(f"{len(seeds)} seeds for {count} environments")
+    return seeds

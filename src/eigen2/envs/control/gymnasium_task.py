@@ -1,62 +1,94 @@
-"""Any Gymnasium environment with continuous actions, as a task for PWM.
+"""Any Gymnasium environment with continuous actions, as a task.
 
 A Gymnasium environment cannot say what its state is. What it can do is repeat itself: an episode is a function of its
 seed and its actions, so the saved state of an environment is those two, and restoring plays the episode again. This
 is exact for every environment that draws all its randomness from its own seeded generator.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 from numpy.typing import NDArray
 
 from eigen2 import seeds
 from eigen2.envs.config import GymConfig
-from eigen2.envs.control.environments import Environments, Floats32, Step, Task
-from eigen2.envs.gym import GymBatch
-from eigen2.errors import DamagedStateError
+from eigen2.envs.control.environments import Bools, Environments, Floats32, Step, Task, checked_seeds
+from eigen2.envs.gym import GymEnv, make_gym
+from eigen2.errors import DamagedStateError, DataError
 
 
 class GymnasiumTask(Task):
     def __init__(self, config: GymConfig) -> None:
+        super().__init__()
         self.config = config
         self.name = config.id
-        probe = GymBatch(config, 1)
-        self.observation_size, self.action_size = probe.observation_size, probe.action_size
+        probe = make_gym(config)
+        assert isinstance(probe.action_space, spaces.Box)
+        assert isinstance(probe.observation_space, spaces.Box)
+        self.action_space = probe.action_space
+        self.action_size = int(np.prod(probe.action_space.shape))
+        self.observation_size = int(np.prod(probe.observation_space.shape))
+        self.episode_steps = None if probe.spec is None else probe.spec.max_episode_steps
         probe.close()
 
-    def open(self, count: int, seed: int, purpose: str, threads: int = 1) -> Environments:
-        return GymnasiumEnvironments(self, count, seed, purpose)
+    def _make(self, count: int, threads: int) -> Environments:
+        return GymnasiumEnvironments(self, count)
 
 
-class GymnasiumEnvironments:
-    """Single-environment batches, because each starts its next episode on its own."""
+class GymnasiumEnvironments(Environments):
+    task: GymnasiumTask
 
-    def __init__(self, task: GymnasiumTask, count: int, seed: int, purpose: str) -> None:
-        self.task, self.count = task, count
-        self._seed, self._purpose = seed, purpose
-        self._copies = [GymBatch(task.config, 1) for _ in range(count)]
+    def __init__(self, task: GymnasiumTask, count: int) -> None:
+        self.task, self.count, self.faults = task, count, 0
+        self._envs: list[GymEnv] = [make_gym(task.config) for _ in range(count)]
+        self._stream: tuple[int, str] | None = None
+        """Seed and purpose of a stream; None while single episodes are played."""
         self._episodes = np.zeros(count, dtype=np.int64)
         self._actions: list[list[Floats32]] = [[] for _ in range(count)]
-        self.faults = 0
-        self.observation: Floats32 = np.concatenate([self._start(i) for i in range(count)])
+        """Of each stream, the actions of its running episode."""
+        self._playing: Bools = np.zeros(count, dtype=np.bool_)
+        self.observation: Floats32 = np.zeros((count, task.observation_size), dtype=np.float32)
+
+    def restart(self, seed: int, purpose: str) -> None:
+        self._stream = (seed, purpose)
+        self._episodes[:] = 0
+        self._playing[:] = True
+        self.observation = np.stack([self._start(i) for i in range(self.count)])
+
+    def reset(self, seeds: Sequence[int]) -> None:
+        self._stream = None
+        self._playing = np.arange(self.count) < len(checked_seeds(seeds, self.count))
+        self.observation = np.zeros_like(self.observation)
+        for i, seed in enumerate(seeds):
+            self.observation[i] = self._reset(i, int(seed))
 
     def step(self, action: NDArray[Any]) -> Step:
-        if action.shape != (self.count, self.task.action_size):
-            raise ValueError(f"{self.task.name} needs actions of shape {(self.count, self.task.action_size)}")
+        if action.shape != (self.count, self.task.action_size) or not np.isfinite(action).all():
+            raise ValueError(
+                f"{self.task.name} needs finite actions of shape {(self.count, self.task.action_size)}"
+            )
         taken = action.astype(np.float32)
-        results = [copy.step(taken[i : i + 1]) for i, copy in enumerate(self._copies)]
+        stretched = self._stretched(taken)
+        successor, reward = self.observation.copy(), np.zeros(self.count)
+        terminated, truncated = np.zeros((2, self.count), dtype=np.bool_)
+        for i in np.flatnonzero(self._playing).tolist():
+            successor[i], reward[i], terminated[i], truncated[i] = self._act(i, stretched[i])
+        if not np.isfinite(reward).all():
+            raise DataError(f"env.id={self.task.name} returned a reward that is not finite")
+        truncated &= ~terminated
+        self.observation = successor.copy()
+        ended = np.flatnonzero(terminated | truncated).tolist()
+        if self._stream is None:
+            self._playing[ended] = False
+            return Step(self.observation, successor, reward, terminated, truncated)
         for i in range(self.count):
             self._actions[i].append(taken[i])
-        successor = np.concatenate([result.observation for result in results])
-        reward = np.concatenate([result.reward for result in results]).astype(np.float32)
-        terminated = np.concatenate([result.terminated for result in results])
-        truncated = np.concatenate([result.truncated for result in results]) & ~terminated
-        self.observation = successor.copy()
-        for i in np.flatnonzero(terminated | truncated).tolist():
+        for i in ended:
             self._episodes[i] += 1
-            self.observation[i] = self._start(i)[0]
-        return Step(self.observation, successor, reward, terminated, truncated)
+            self.observation[i] = self._start(i)
+        return Step(self.observation, successor, reward.astype(np.float32), terminated, truncated)
 
     def state_dict(self) -> dict[str, Any]:
         """Numbers of the running episodes and their actions, one after the other [all steps, action_size]."""
@@ -79,9 +111,9 @@ class GymnasiumEnvironments:
         self._episodes = np.asarray(state["episodes"]).astype(np.int64)
         parts = np.split(np.asarray(state["actions"]).astype(np.float32), np.cumsum(lengths)[:-1])
         for i, actions in enumerate(parts):
-            self.observation[i] = self._start(i)[0]
-            for action in actions:
-                self.observation[i] = self._copies[i].step(action[None]).observation[0]
+            self.observation[i] = self._start(i)
+            for action in self._stretched(actions):
+                self.observation[i] = self._act(i, action)[0]
             self._actions[i] = list(actions)
         if not np.array_equal(self.observation, np.asarray(state["observation"])):
             raise DamagedStateError(
@@ -89,9 +121,34 @@ class GymnasiumEnvironments:
                 "resumed exactly; start a new run"
             )
 
+    def close(self) -> None:
+        for env in self._envs:
+            env.close()
+
     def _start(self, i: int) -> Floats32:
-        """[1, observation_size]"""
+        """The next episode of a stream. -> [observation_size]"""
+        assert self._stream is not None
         self._actions[i] = []
-        return self._copies[i].reset(
-            [seeds.integer(self._seed, self._purpose, i, int(self._episodes[i])) % 2**31]
-        )
+        return self._reset(i, seeds.integer(*self._stream, i, int(self._episodes[i])) % 2**31)
+
+    def _reset(self, i: int, seed: int) -> Floats32:
+        observation, _ = self._envs[i].reset(seed=seed)
+        return self._checked(observation)
+
+    def _stretched(self, action: Floats32) -> NDArray[Any]:
+        """Actions in [-1, 1] onto the environment's own bounds. [n, action_size] -> [n, ...]"""
+        space = self.task.action_space
+        unit = 0.5 * (np.clip(action, -1.0, 1.0) + 1.0)
+        stretched = space.low + unit.reshape(len(action), *space.shape) * (space.high - space.low)
+        bounded: NDArray[Any] = np.clip(stretched, space.low, space.high).astype(space.dtype)
+        return bounded
+
+    def _act(self, i: int, action: NDArray[Any]) -> tuple[Floats32, float, bool, bool]:
+        observation, reward, terminated, truncated, _ = self._envs[i].step(action)
+        return self._checked(observation), float(reward), terminated, truncated
+
+    def _checked(self, observation: Any) -> Floats32:
+        flat = np.asarray(observation, np.float32).reshape(-1)
+        if not np.isfinite(flat).all():
+            raise DataError(f"env.id={self.task.name} returned an observation that is not finite")
+        return flat

@@ -4,50 +4,59 @@ Results do not depend on the number of threads, and the whole state (physics wit
 actions, position of the random stream) can be saved and restored exactly.
 """
 
+from collections.abc import Sequence
 from importlib import resources
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eigen2 import seeds
-from eigen2.envs.control.environments import Floats32, Step
+from eigen2.envs.control.environments import Bools, Environments, Floats32, Step, checked_seeds
 from eigen2.envs.control.task import Floats, SimulatedTask
 from eigen2.errors import ConfigError, DamagedStateError
+from eigen2.seeds import generator
 
 
-class ControlBatch:
-    """`count` environments in lock step; an environment whose episode ends starts its next one by itself.
+class SimulatedEnvironments(Environments):
+    """Start states come from the stream (seed, purpose, number of resets so far), or from an episode's own seed."""
 
-    Start states come from the stream (seed, purpose, number of resets so far).
-    """
+    task: SimulatedTask
 
-    def __init__(
-        self, task: SimulatedTask, count: int, seed: int, purpose: str = "start", threads: int = 1
-    ) -> None:
+    def __init__(self, task: SimulatedTask, count: int, threads: int = 1) -> None:
         self.task = task
         self.count = count
-        self._seed = seed
-        self._purpose = purpose
+        self._stream: tuple[int, str] | None = None
+        """Seed and purpose of a stream; None while single episodes are played."""
         self._batch = _batch(task, count, threads)
         self._qpos: Floats = self._batch.bind("qpos")
         self._qvel: Floats = self._batch.bind("qvel")
         self._ctrl: Floats = self._batch.bind("ctrl")
         self._last_action: Floats = np.zeros((count, task.action_size))
         self._steps = np.zeros(count, dtype=np.int64)
+        self._playing: Bools = np.zeros(count, dtype=np.bool_)
         self._resets = 0
         self.faults = 0
         """Episodes cut because the simulation diverged; they are reported as terminated with reward 0."""
-        self.observation: Floats32 = self.reset()
+        self.observation: Floats32 = np.zeros((count, task.observation_size), dtype=np.float32)
 
-    def reset(self) -> Floats32:
-        """Starts a new episode everywhere. -> first observations [count, observation_size]"""
-        self._start(np.arange(self.count))
+    def restart(self, seed: int, purpose: str) -> None:
+        self._stream = (seed, purpose)
+        self._playing[:] = True
+        self._resets = self.faults = 0
+        self._start_next(np.arange(self.count))
         self.observation = self._observe().astype(np.float32)
-        return self.observation
+
+    def reset(self, seeds: Sequence[int]) -> None:
+        self._stream = None
+        self._playing = np.arange(self.count) < len(checked_seeds(seeds, self.count))
+        starts = [self.task.start(1, generator(int(seed), "episode")) for seed in seeds]
+        position, velocity = (np.concatenate(values) for values in zip(*starts, strict=True))
+        self._start(np.arange(len(seeds)), position, velocity)
+        self.observation = np.zeros_like(self.observation)
+        self.observation[: len(seeds)] = self._observe()[: len(seeds)]
 
     def step(self, action: NDArray[Any]) -> Step:
-        """action [count, action_size], cut to [-1, 1]."""
+        """Actions are cut to [-1, 1]."""
         if action.shape != self._last_action.shape or not np.isfinite(action).all():
             raise ValueError(f"{self.task.name} needs finite actions of shape {self._last_action.shape}")
         warned = self._warnings()
@@ -59,25 +68,40 @@ class ControlBatch:
             np.clip(self._qvel, -self.task.speed_limit, self.task.speed_limit, out=self._qvel)
 
         exact = self._observe()
-        reward = self.task.reward(exact, self._last_action).astype(np.float32)
+        reward = self.task.reward(exact, self._last_action)
         terminated = self.task.terminated(exact)
         successor = exact.astype(np.float32)
         # MuJoCo silently resets a diverged simulation and only raises its warning counter.
-        diverged = self._warnings() > warned
+        diverged = (self._warnings() > warned) & self._playing
         if diverged.any():
             self.faults += int(diverged.sum())
             successor[diverged] = self.observation[diverged]
             reward[diverged] = 0.0
             terminated |= diverged
         truncated = (self._steps >= self.task.episode_steps) & ~terminated
+        if self._stream is None:
+            return self._frozen(successor, reward, terminated, truncated)
 
         ended = np.flatnonzero(terminated | truncated)
         self.observation = successor
         if len(ended):
-            self._start(ended)
+            self._start_next(ended)
             self.observation = successor.copy()
             self.observation[ended] = self._observe()[ended]
-        return Step(self.observation, successor, reward, terminated, truncated)
+        return Step(self.observation, successor, reward.astype(np.float32), terminated, truncated)
+
+    def _frozen(self, successor: Floats32, reward: Floats, terminated: Bools, truncated: Bools) -> Step:
+        """A step of single episodes: whatever the simulator makes of those that are over is ignored."""
+        playing = self._playing
+        self.observation = np.where(playing[:, None], successor, self.observation)
+        self._playing = playing & ~(terminated | truncated)
+        return Step(
+            self.observation,
+            self.observation,
+            np.where(playing, reward, 0.0),
+            terminated & playing,
+            truncated & playing,
+        )
 
     def state_dict(self) -> dict[str, Any]:
         return {
@@ -104,12 +128,16 @@ class ControlBatch:
         self.faults = int(state["faults"])
         self.observation = np.asarray(state["observation"]).astype(np.float32)
 
-    def _start(self, which: NDArray[np.int64]) -> None:
+    def _start_next(self, which: NDArray[np.int64]) -> None:
+        """The next episodes of a stream."""
+        assert self._stream is not None
+        stream = generator(*self._stream, self._resets)
+        self._resets += 1
+        self._start(which, *self.task.start(len(which), stream))
+
+    def _start(self, which: NDArray[np.int64], position: Floats, velocity: Floats) -> None:
         from mujoco import mjtStage
 
-        stream = seeds.generator(self._seed, self._purpose, self._resets)
-        self._resets += 1
-        position, velocity = self.task.start(len(which), stream)
         self._batch.reset(which, stage=int(mjtStage.mjSTAGE_NONE))
         self._qpos[which] = position
         self._qvel[which] = velocity

@@ -13,25 +13,24 @@ from eigen2.envs.control.environments import Bools, Environments, Task
 
 Floats = NDArray[np.float64]
 
-PHYSICS_NOTE = "MuJoCo physics: scores are not comparable with dflex's"
-
 
 class SimulatedTask(Task):
     """A task on MuJoCo's simulator. Arrays are [batch, ...]; actions are in [-1, 1]."""
 
+    note = "MuJoCo physics: scores are not comparable with dflex's"
     model: str
     """File name of the MJCF model inside this package."""
-    episode_steps: int = 1000
+    episode_steps = 1000
     substeps: int = 4
     """Simulator steps per action; timestep x substeps is the control step (1/60 s unless the model says otherwise)."""
 
     speed_limit: float | None = None
     """Joint speeds are cut to this after every action."""
 
-    def open(self, count: int, seed: int, purpose: str, threads: int = 1) -> Environments:
-        from eigen2.envs.control.simulation import ControlBatch
+    def _make(self, count: int, threads: int) -> Environments:
+        from eigen2.envs.control.simulation import SimulatedEnvironments
 
-        return ControlBatch(self, count, seed, purpose, threads)
+        return SimulatedEnvironments(self, count, threads)
 
     @abstractmethod
     def start(self, count: int, stream: np.random.Generator) -> tuple[Floats, Floats]:

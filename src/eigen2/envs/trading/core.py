@@ -16,13 +16,13 @@ from eigen2.envs.config import TradingConfig
 from eigen2.envs.trading.observation import Observation, observe
 from eigen2.envs.trading.orders import OrderRules
 from eigen2.envs.trading.portfolios import SMALLEST_EQUITY, IntArray, Ledger, Portfolios
-from eigen2.envs.trading.prices import price_tables
+from eigen2.envs.trading.price_tables import price_tables
 from eigen2.envs.trading.weights import WeightRules
 from eigen2.market.data import FloatArray, MarketData
 
 
 @dataclass(frozen=True)
-class Step:
+class TradingStep:
     """What one step reports; arrays are fresh and may be kept."""
 
     observation: Observation
@@ -127,7 +127,7 @@ class TradingCore:
             self._books, self.config.max_holding_days, weights_only=self.config.actions == "weights"
         )
 
-    def step(self, action: npt.ArrayLike) -> Step:
+    def step(self, action: npt.ArrayLike) -> TradingStep:
         checked = self._checked(action)
         books = self._books
         done = self.done
@@ -142,7 +142,7 @@ class TradingCore:
         np.add(books.cash, books.value.sum(axis=1), out=books.equity, where=True if live is None else live)
         reward = self._reward(ledger, equity_before, idle_before, live)
         books.day += 1 if live is None else live
-        return Step(
+        return TradingStep(
             observation=self.observe(),
             reward=reward,
             terminated=self.done,

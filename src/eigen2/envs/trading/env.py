@@ -9,7 +9,7 @@ from gymnasium import spaces
 from pydantic import ValidationError
 
 from eigen2.envs.config import TradingConfig
-from eigen2.envs.trading.core import Step, TradingCore
+from eigen2.envs.trading.core import TradingCore, TradingStep
 from eigen2.envs.trading.episodes import episode_starts
 from eigen2.envs.trading.observation import ACCOUNT_FEATURES, POSITION_FEATURES, Observation
 from eigen2.errors import ConfigError
@@ -111,7 +111,7 @@ def as_dict(observation: Observation) -> ObservationDict:
     }
 
 
-def step_info(step: Step) -> dict[str, Any]:
+def step_info(step: TradingStep) -> dict[str, Any]:
     return {
         "equity": step.equity,
         "turnover": step.turnover,

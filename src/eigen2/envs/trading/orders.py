@@ -17,8 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from eigen2.envs.config import TradingConfig
+from eigen2.envs.trading.costs import CostModel
 from eigen2.envs.trading.portfolios import SMALLEST_EQUITY, IntArray, Ledger, Portfolios
-from eigen2.envs.trading.prices import BoolArray, PriceTables
+from eigen2.envs.trading.price_tables import BoolArray, PriceTables
 from eigen2.market.data import FloatArray
 
 ORIGINAL_TARGETS = (0.10, 0.50)
@@ -74,7 +75,7 @@ class OrderRules:
             ORIGINAL_TARGETS if self._original else (config.target_low, config.target_high)
         )
         self._max_holding_days = config.max_holding_days
-        self._cost_rate = (config.fee_bp + config.slippage_bp) * 1e-4
+        self._costs = CostModel.of(config)
         self._delisting_penalty = config.delisting_penalty
 
     @property
@@ -160,8 +161,9 @@ class OrderRules:
             gone = delisted | (self._known[held.quote] & (coefficient.reshape(-1)[held.cell] < 0.0))
         if gone.any():
             leaving = held.subset(gone)
-            rate = np.where(delisted[gone], self._delisting_penalty, self._cost_rate)
-            self._sell(books, ledger, leaving, leaving.at_fill, rate)
+            value = leaving.at_fill
+            cost = np.where(delisted[gone], value * self._delisting_penalty, self._costs.each(value))
+            self._sell(books, ledger, leaving, value, cost)
         return gone
 
     def _open(
@@ -182,7 +184,7 @@ class OrderRules:
         row, symbol = self._wanted(coefficient, day, kept, allowed, free)
         count = np.bincount(row, minlength=self._batch)
         share = np.divide(1.0, free, out=np.zeros(self._batch), where=count > 0)
-        stake = (books.cash * share / (1.0 + self._cost_rate))[row]
+        stake = self._costs.affordable(books.cash * share)[row]
         books.cash *= 1.0 - count * share
 
         cell, quote = row * self._symbols + symbol, day[row] * self._symbols + symbol
@@ -196,7 +198,7 @@ class OrderRules:
         books.entry_day.reshape(-1)[cell] = day[row]
         books.coefficient.reshape(-1)[cell] = coefficient[row, symbol]
         ledger.opened += count
-        self._charge(books, ledger, new, stake, stake * self._cost_rate)
+        self._charge(books, ledger, new, stake, self._costs.each(stake))
         return new
 
     def _wanted(
@@ -242,14 +244,14 @@ class OrderRules:
         self._credit(books, ledger, held, held.at_fill, self._tables.intraday[day], value)
         books.value.reshape(-1)[held.cell] = value
         if leaves.any():
-            self._sell(books, ledger, held.subset(leaves), value[leaves], self._cost_rate)
+            sold = value[leaves]
+            self._sell(books, ledger, held.subset(leaves), sold, self._costs.each(sold))
 
     def _sell(
-        self, books: Portfolios, ledger: Ledger, cells: _Cells, value: FloatArray, rate: FloatArray | float
+        self, books: Portfolios, ledger: Ledger, cells: _Cells, value: FloatArray, cost: FloatArray
     ) -> None:
-        cost = value * rate
         books.cash += self._per_row(cells.row, value - cost)
-        paid = cells.shares * books.entry.reshape(-1)[cells.cell] * (1.0 + self._cost_rate)
+        paid = self._costs.paid(cells.shares * books.entry.reshape(-1)[cells.cell])
         gain_percent = 100.0 * (np.divide(value - cost, paid, out=np.ones_like(paid), where=paid > 0.0) - 1.0)
         ledger.realised += self._per_row(cells.row, books.coefficient.reshape(-1)[cells.cell] * gain_percent)
         self._charge(books, ledger, cells, value, cost)

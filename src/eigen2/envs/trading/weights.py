@@ -2,18 +2,19 @@
 
 Trading costs money, so the wealth x that is left to distribute solves
 
-    x + rate * sum_i |w_i x - v_i| = cash + sum_i v_i
+    x + cost of (|w_1 x - v_1|, ..., |w_N x - v_N|) = cash + sum_i v_i
 
-over the symbols with a price on the fill day (v_i: value before the trade). The left side is convex and increasing
-in x; Newton's method reaches the root after a few steps. Holdings without a price stay untouched.
+over the symbols with a price on the fill day (v_i: value before the trade). The left side is increasing and nearly
+linear in x (see `costs`); Newton's method reaches the root after a few steps. Holdings without a price stay untouched.
 """
 
 import numpy as np
 import numpy.typing as npt
 
 from eigen2.envs.config import TradingConfig
+from eigen2.envs.trading.costs import CostModel
 from eigen2.envs.trading.portfolios import SMALLEST_EQUITY, IntArray, Ledger, Portfolios
-from eigen2.envs.trading.prices import BoolArray, PriceTables
+from eigen2.envs.trading.price_tables import BoolArray, PriceTables
 from eigen2.market.data import FloatArray
 
 LOGIT_BOUND = 10.0
@@ -29,7 +30,7 @@ class WeightRules:
         self._batch, self._symbols = batch, tables.symbols
         self._complete_day = tables.complete
         self._scratch = np.empty((8, batch, tables.symbols))
-        self._cost_rate = (config.fee_bp + config.slippage_bp) * 1e-4
+        self._costs = CostModel.of(config)
         self._delisting_penalty = config.delisting_penalty
 
     @property
@@ -58,7 +59,7 @@ class WeightRules:
         softmax_with_cash(action[rows], known, out=weights)
         tradable = at_fill if known is None else held * fill * known
         wealth = cash + tradable.sum(axis=1)
-        left = distributable(wealth, weights, tradable, self._cost_rate, out=change)
+        left, cost = distributable(wealth, weights, tradable, self._costs, out=change)
         wanted, traded = np.multiply(weights, left[:, None], out=weights), change
         after_trade = wanted
         if known is None:
@@ -69,8 +70,7 @@ class WeightRules:
             after_trade = np.where(known, wanted, held * fill)
         np.multiply(shares, mark, out=value)
 
-        turnover = traded.sum(axis=1)
-        ledger.traded[rows], ledger.costs[rows] = turnover, turnover * self._cost_rate
+        ledger.traded[rows], ledger.costs[rows] = traded.sum(axis=1), cost
         ledger.pnl[rows] = _sums(at_fill) - _sums(before) + (_sums(value) - _sums(after_trade))
         new = held == 0.0
         if new.any():
@@ -78,12 +78,12 @@ class WeightRules:
         if penalty is not None:
             ledger.costs[rows] += penalty.sum(axis=1)
 
-        books.cash[rows] = np.maximum(wealth - wanted.sum(axis=1) - turnover * self._cost_rate, 0.0)
+        books.cash[rows] = np.maximum(wealth - wanted.sum(axis=1) - cost, 0.0)
         np.multiply(before, (1.0 + self._tables.overnight[day])[:, None], out=work)
         excess = np.subtract(at_fill, work, out=work)
         excess += value
         excess -= np.multiply(after_trade, (1.0 + self._tables.intraday[day])[:, None], out=at_fill)
-        excess -= np.multiply(traded, self._cost_rate, out=traded)
+        excess -= self._costs.each(traded, out=traded)
         if penalty is not None:
             excess -= penalty
         excess /= np.maximum(books.equity[rows], SMALLEST_EQUITY)[:, None]
@@ -118,9 +118,9 @@ def softmax_with_cash(logits: npt.NDArray[np.floating], known: BoolArray | None,
 
 
 def distributable(
-    wealth: FloatArray, weights: FloatArray, value: FloatArray, rate: float, out: FloatArray
-) -> FloatArray:
-    """The root x [B] of x + rate * sum |weights x - value| = wealth; `out` receives |weights x - value| [B, N].
+    wealth: FloatArray, weights: FloatArray, value: FloatArray, costs: CostModel, out: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """The root x [B] of x + cost of |weights x - value| = wealth, and the cost; `out` receives |weights x - value|.
 
     Each row stops by itself, so that its result does not depend on the others. The first slope is kept: it differs
     from the true one by less than twice the rate, which still gains several digits per step.
@@ -131,11 +131,12 @@ def distributable(
         change = np.multiply(weights, x[:, None], out=out)
         change -= value
         if slope is None:
-            slope = 1.0 + rate * np.copysign(weights, change).sum(axis=1)
+            slope = 1.0 + costs.slope(np.copysign(weights, change))
         np.abs(change, out=change)
-        error = x + rate * change.sum(axis=1) - wealth
+        cost = costs.total(change)
+        error = x + cost - wealth
         unsolved = np.abs(error) > _TOLERANCE * wealth
         if not unsolved.any():
             break
         x -= np.where(unsolved, error / slope, 0.0)
-    return x
+    return x, cost

@@ -1,0 +1,193 @@
+"""What an algorithm must be. The harness knows nothing else about it.
+
+    Algorithm    a name, a config section, and `open`: from a config to an Experiment
+    Experiment   what one run stands on: its trainer, its data, how it is evaluated and exported
+    Trainer      the learning itself: `step()` until `done`; a state that can be frozen and thawed exactly
+    Evaluation   what was found: facts, series, and how to show them (`evaluation.result`)
+
+An algorithm is registered under the entry-point group `eigen2.algorithms`; the entry point names an Algorithm. It
+touches no file and no signal: the harness saves what `state_dict` returns and the replay's own snapshots.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from eigen2.evaluation.result import Evaluation
+from eigen2.section import Section
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from eigen2.config import Config
+    from eigen2.replay import Replay
+
+__all__ = [
+    "Algorithm",
+    "AlgorithmConfig",
+    "Datasets",
+    "Evaluation",
+    "Experiment",
+    "Metrics",
+    "Progress",
+    "Services",
+    "Trainer",
+]
+
+Metrics = dict[str, float]
+Progress = Callable[[str, int, int], None]
+"""Called by a trainer as it works, with (phase, done, total)."""
+
+
+def no_progress(phase: str, done: int, total: int) -> None:
+    """For work that nobody watches."""
+
+
+class AlgorithmConfig(Section):
+    """The `alg` section of a config. Subclasses declare their settings, each with a default and a line of help."""
+
+    kind: str
+    """The algorithm's name; a Literal in every subclass."""
+
+
+class Trainer(ABC):
+    """One step is one generation, one iteration, one round: what can be saved between."""
+
+    phases: tuple[str, ...] = ()
+    """The parts of a step in their order, as reported to `Services.progress`."""
+    headline: tuple[str, ...] = ()
+    """Metrics worth a place on the console, in this order; one that a step does not return is not shown."""
+    replay: Replay | None = None
+    """Stored experience, saved beside the state and incrementally; None for algorithms that keep none."""
+
+    @property
+    @abstractmethod
+    def steps(self) -> int:
+        """Steps of the whole run."""
+
+    @property
+    @abstractmethod
+    def done(self) -> bool: ...
+
+    @property
+    @abstractmethod
+    def best_score(self) -> float:
+        """Real evaluation of the best agent so far, -inf before the first; a change makes the next checkpoint `best`."""
+
+    @abstractmethod
+    def step(self) -> Metrics:
+        """Advance once. The numbers are the same in every run of the same config; one that is not known is left out."""
+
+    @abstractmethod
+    def state_dict(self) -> dict[str, Any]:
+        """Everything but the replay, every source of randomness included: nested dicts and lists of tensors, arrays,
+        numbers and strings. The values may be live; whoever keeps them copies them."""
+
+    @abstractmethod
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """After this, the next steps are those of the trainer the state was taken from, bit for bit."""
+
+    @abstractmethod
+    def best_weights(self) -> dict[str, Tensor]:
+        """The best agent, for people who open it elsewhere."""
+
+    def use_replay(self, replay: Replay) -> None:
+        """Go on with a restored replay."""
+        self.replay = replay
+
+    def take_records(self) -> dict[str, list[dict[str, Any]]]:
+        """Further log records of the last step, by log (`lineage`)."""
+        return {}
+
+    def owners(self) -> dict[str, int]:
+        """Bytes held, by name: networks, optimiser, replay, caches."""
+        return {} if self.replay is None else {"replay": self.replay.ram_bytes}
+
+
+class Experiment(ABC):
+    """What one run stands on, in memory."""
+
+    trainer: Trainer
+    data_fingerprint: str = ""
+    """Hash of the data a run is trained on; empty where there is none but what the config says."""
+
+    @abstractmethod
+    def evaluate(self, split: str) -> Evaluation:
+        """The trainer's champion as it stands; `split` is `validation` or `holdout` where data is split."""
+
+    def load_dataset(self) -> dict[str, Any]:
+        """Called once, when a run begins and never on a resume: give the trainer the stored experience its config
+        names. Returns what run.json says about it."""
+        return {}
+
+    def export(self, directory: Path, states: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+        """Write policies as plain files with a model card into an empty directory; returns facts about them.
+
+        `states` are the training states of the checkpoints that exist (init, best, latest, final). The default writes
+        the best weights alone.
+        """
+        from safetensors.torch import save_file
+
+        weights = self.trainer.best_weights()
+        save_file(weights, directory / "best_agent.safetensors")
+        count = sum(tensor.numel() for tensor in weights.values())
+        card = f"# Best agent\n\n`best_agent.safetensors`: {len(weights)} tensors, {count:,} numbers.\n"
+        (directory / "README.md").write_text(card, encoding="utf-8")
+        return {"files": {"best_agent.safetensors": {"tensors": len(weights), "numbers": count}}}
+
+
+class Datasets(Protocol):
+    """Stored experience of other runs."""
+
+    def locate(self, source: Path) -> Path:
+        """The absolute path of a run's name, a run directory or RUN/checkpoints/*.json."""
+        ...
+
+    def config(self, source: Path) -> Config:
+        """The config of the run that a located source belongs to."""
+        ...
+
+    def replay(self, source: Path) -> tuple[Replay, dict[str, Any]]:
+        """The replay of a located source, every byte proven, and what it is."""
+        ...
+
+
+@dataclass(frozen=True)
+class Services:
+    """What the harness offers to an algorithm."""
+
+    datasets: Datasets
+    fingerprint: Callable[[Mapping[str, Any]], str]
+    """One hash of nested dicts of tensors, arrays, numbers and strings: tells one champion from another."""
+    progress: Progress = no_progress
+    evaluations: Callable[[], list[dict[str, Any]]] = list
+    """Facts of the run's earlier evaluations, oldest first."""
+    metadata: Callable[[], dict[str, Any]] = dict
+    """The run's name and what run.json says; empty while there is no run directory."""
+
+
+class Algorithm(ABC):
+    name: ClassVar[str]
+    config: ClassVar[type[AlgorithmConfig]]
+
+    def presets(self) -> Mapping[str, Mapping[str, Any]]:
+        """Settings by preset name. `on: {<env kind>: {...}}` inside a preset says how they differ by kind of
+        environment, `also: {<section>: {...}}` what goes with them outside the algorithm, e.g. `checkpoint.every`."""
+        return {self.name: {}}
+
+    def accepts(self, env: Section) -> str | None:
+        """Why this algorithm cannot learn in an environment, as a sentence for the user; None when it can."""
+        return None
+
+    def resolve(self, config: Config, services: Services) -> Config:
+        """Called once, when a run begins: the config with everything filled in that only the outside knows."""
+        return config
+
+    @abstractmethod
+    def open(self, config: Config, services: Services) -> AbstractContextManager[Experiment]:
+        """Everything in memory, nothing on disk; worker processes and environments end with the context."""

@@ -1,0 +1,32 @@
+"""ERL: a population of agents that learns by gradient and by evolution. Importing this imports no torch."""
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+from eigen2.algorithms.contract import Algorithm, Experiment, Services
+from eigen2.algorithms.erl.config import ERLConfig
+from eigen2.algorithms.presets import read_presets
+from eigen2.envs.control.config import TasksConfig
+from eigen2.section import Section
+
+if TYPE_CHECKING:
+    from eigen2.config import Config
+
+
+class ERL(Algorithm):
+    name = "erl"
+    config = ERLConfig
+
+    def presets(self) -> Mapping[str, Mapping[str, Any]]:
+        return read_presets("eigen2.algorithms.erl.presets")
+
+    def accepts(self, env: Section) -> str | None:
+        if isinstance(env, TasksConfig):
+            return "ERL learns one environment at a time; env=tasks is for alg=pwm_tiny and its relatives."
+        return None
+
+    def open(self, config: "Config", services: Services) -> AbstractContextManager[Experiment]:
+        from eigen2.algorithms.erl.experiment import open_experiment
+
+        return open_experiment(config, services)

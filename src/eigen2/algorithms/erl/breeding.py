@@ -1,0 +1,129 @@
+"""How one generation becomes the next: who survives, who keeps learning, who is replaced, who is bred anew.
+
+Learners sit in the first slots. With CEM, independent agents learn during the warm-up; then the search distribution
+starts from the best of them, so that its members are near enough to each other to be averaged. An untrained copy of a
+good learner survives as an elite, and a learner that falls behind is replaced by a better agent, so gradient and
+evolution compete and feed each other.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from eigen2.algorithms.erl.config import ERLConfig
+from eigen2.algorithms.erl.ddpg import Learners
+from eigen2.algorithms.erl.evolution import Birth, FloatArray, ranking
+from eigen2.algorithms.erl.genealogy import SKIPPED, Genealogy
+from eigen2.algorithms.erl.schedule import skips_training
+from eigen2.algorithms.erl.variation import MEAN, Variation, elites
+from eigen2.nets.stacked import Params, agents_in, concatenate, put, take
+
+
+@dataclass(frozen=True)
+class Generation:
+    """A population that has been evaluated and, perhaps, trained."""
+
+    number: int
+    evaluated: Params
+    """As they were when `fitness` was measured."""
+    fitness: FloatArray
+    """[agent]"""
+    actors: Params
+    """With the learners as training left them."""
+    trained: bool
+    boost: float
+    """Growth of mutation while validation stalls."""
+    sensitivity: Params | None
+    """For proximal mutation."""
+
+
+class Breeder:
+    def __init__(self, config: ERLConfig, actors: Params, learners: Learners | None, seed: int) -> None:
+        self.config, self.learners = config, learners
+        self.variation = Variation(config, actors, seed)
+        self.genealogy = Genealogy(config.population, config.learners)
+
+    def breed(self, old: Generation) -> Params:
+        """The next generation's actors; the genealogy says how each came to be."""
+        config = self.config
+        warming_up = config.variation == "cem" and self.variation.distribution is None
+        warming_up = warming_up and config.learners < config.population
+        if config.variation == "none" or (warming_up and old.number + 1 < config.warmup_generations):
+            actors, births = old.actors, self._unchanged()
+        elif warming_up:
+            actors, births = self._start_search(old, ranking(old.fitness)[0])
+        else:
+            actors, births = self._select(old)
+        self.genealogy.descend(births, old.number + 1)
+        if len(births) != config.population or agents_in(actors) != config.population:
+            raise AssertionError(f"the population changed from {config.population} to {len(births)} agents")
+        return actors
+
+    def mean_slots(self) -> list[int]:
+        """The slot of the agent at the mean of the search distribution, if there is one."""
+        return [slot for slot, birth in enumerate(self.genealogy.births) if birth.operator == MEAN]
+
+    def _unchanged(self) -> list[Birth]:
+        learners = self.config.learners
+        return [Birth("gradient" if i < learners else "elite", (i,)) for i in range(self.config.population)]
+
+    def _start_search(self, old: Generation, best: int) -> tuple[Params, list[Birth]]:
+        """The best agent is the mean of the search distribution: it carries on if it learns, all others are drawn."""
+        count, learners = self.config.population, self.config.learners
+        start = take(old.evaluated, [best])
+        drawn = self.variation.init_distribution(start, count, old.number)
+        births = [Birth("cem.sample", (best,))] * count
+        put(drawn, [learners], start)
+        births[learners] = Birth(MEAN, (best,))
+        if best < learners:
+            put(drawn, [best], take(old.actors, [best]))
+            births[best] = Birth("gradient", (best,))
+        if self.learners is not None:
+            others = [slot for slot in range(learners) if slot != best]
+            self.learners.reset(others, take(drawn, others))
+        return drawn, births
+
+    def _select(self, old: Generation) -> tuple[Params, list[Birth]]:
+        config = self.config
+        carried = "gradient" if old.trained else SKIPPED
+        # A learner that was not trained survives as it is: a copy of it among the elites would be the same agent twice.
+        rivals = np.where(np.arange(len(old.fitness)) < config.learners, -np.inf, old.fitness)
+        best, births = elites(old.evaluated, old.fitness if old.trained else rivals, config.survivors)
+        parts = [best]
+        if config.bred:
+            children, born = self.variation.offspring(
+                old.evaluated, self._as_parents(old), config.bred, old.boost, old.number, old.sensitivity
+            )
+            parts.append(children)
+            births += born
+        if self.learners is not None:
+            parts.insert(0, take(old.actors, slice(0, config.learners)))
+            births = self._replace(old, self.learners, parts[0], carried) + births
+        return concatenate(parts), births
+
+    def _as_parents(self, old: Generation) -> FloatArray:
+        """A learner is a parent once for each training: what it fits too closely would else pull at every generation."""
+        if not skips_training(self.config, old.number - 1):
+            return old.fitness
+        skipped = [birth.operator == SKIPPED for birth in self.genealogy.births]
+        return np.where(skipped, -np.inf, old.fitness)
+
+    def _replace(self, old: Generation, learners: Learners, actors: Params, carried: str) -> list[Birth]:
+        """Learners in the lower half of the population, about to train, start again from the best that are no learners.
+
+        Each takes another one: learners share their batches, so two of the same weights would stay the same for ever.
+        `actors` are the learners', changed in place; `carried` is the operator of those that carry on.
+        """
+        order = ranking(old.fitness)
+        count = self.config.learners
+        behind = [slot for slot in range(count) if order.index(slot) >= len(order) // 2]
+        better = [slot for slot in order if slot >= count][: len(behind)]
+        behind = behind[: len(better)]
+        births = [Birth(carried, (slot,)) for slot in range(count)]
+        if behind and not skips_training(self.config, old.number + 1):
+            best = take(old.evaluated, better)
+            put(actors, behind, best)
+            learners.reset(behind, best)
+            for slot, parent in zip(behind, better, strict=True):
+                births[slot] = Birth("replaced", (parent,))
+        return births

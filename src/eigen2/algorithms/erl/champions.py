@@ -1,0 +1,145 @@
+"""The champion and the hall of fame, by the same validation windows for the whole run."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from eigen2.algorithms.erl.evolution import FloatArray, ranking
+from eigen2.errors import ConfigError
+from eigen2.nets.stacked import Params, concatenate, nbytes, take
+
+
+@dataclass(frozen=True)
+class Entry:
+    score: float
+    generation: int
+    agent: int
+
+
+class HallOfFame:
+    """The best `size` agents ever, best first; a newcomer must be strictly better to take a place."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.entries: list[Entry] = []
+        self.actors: Params | None = None
+        """Stacked, in the order of `entries`."""
+
+    def consider(self, actors: Params, scores: FloatArray, generation: int, agents: list[int]) -> bool:
+        """Enter the population's best; True when there is a new champion."""
+        before = self.best
+        for index in ranking(scores)[: self.size]:
+            entry = Entry(float(scores[index]), generation, agents[index])
+            place = sum(known.score >= entry.score for known in self.entries)
+            actor = take(actors, [index])
+            if place < self.size and not self._holds(actor):
+                self._insert(place, entry, actor)
+        return self.best > before
+
+    @property
+    def best(self) -> float:
+        return self.entries[0].score if self.entries else float("-inf")
+
+    @property
+    def nbytes(self) -> int:
+        return nbytes(self.actors or {})
+
+    def _holds(self, actor: Params) -> bool:
+        """Elites are validated again in every generation; each agent takes one place."""
+        known = self.actors
+        if known is None:
+            return False
+        equal = [(known[name] == value).flatten(1).all(1) for name, value in actor.items()]
+        return bool(torch.stack(equal).all(0).any())
+
+    def _insert(self, place: int, entry: Entry, actor: Params) -> None:
+        self.entries = [*self.entries[:place], entry, *self.entries[place:]][: self.size]
+        if self.actors is None:
+            self.actors = actor
+            return
+        parts = [take(self.actors, slice(0, place)), actor, take(self.actors, slice(place, None))]
+        self.actors = take(concatenate(parts), slice(0, self.size))
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "entries": [[entry.score, entry.generation, entry.agent] for entry in self.entries],
+            "actors": {} if self.actors is None else dict(self.actors),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.entries = [Entry(float(s), int(g), int(a)) for s, g, a in state["entries"]]
+        self.actors = dict(state["actors"]) or None
+
+
+class Champion:
+    """The agent that stands for the run, by its returns on the validation windows.
+
+    Validation windows are few: among agents that are nearly equal, the one with the highest score is the luckiest, and
+    the more are asked the luckier it is. So once there is a search distribution, only its mean is considered. It is
+    the champion as long as no earlier one was better by more than one standard error of their paired difference; before
+    that, and without a search distribution, the champion is the agent with the highest score ever.
+    """
+
+    def __init__(self) -> None:
+        self._actor: Params | None = None
+        self.returns: FloatArray = np.empty(0)
+        """[window] of the champion."""
+        self.generation = 0
+        self.agent = 0
+        self._record: FloatArray = np.empty(0)
+        """[window] of the best mean so far; empty before the first."""
+
+    @property
+    def actor(self) -> Params:
+        if self._actor is None:
+            raise ConfigError("The run has no champion before its first generation ends.")
+        return take(self._actor, slice(None))
+
+    @property
+    def score(self) -> float:
+        """-inf before the first validation."""
+        return float(self.returns.mean()) if len(self.returns) else float("-inf")
+
+    @property
+    def nbytes(self) -> int:
+        return nbytes(self._actor or {})
+
+    def consider_agent(self, actor: Params, returns: FloatArray, generation: int, agent: int) -> None:
+        """Promote an agent if it is strictly better."""
+        if returns.mean() > self.score:
+            self._promote(actor, returns, generation, agent)
+
+    def consider_mean(self, actor: Params, returns: FloatArray, generation: int, agent: int) -> None:
+        """Promote the mean of the search distribution unless it is clearly worse than an earlier one."""
+        if not len(self._record) or returns.mean() > self._record.mean():
+            self._record = returns.copy()
+        if not clearly_better(self._record, returns):
+            self._promote(actor, returns, generation, agent)
+
+    def _promote(self, actor: Params, returns: FloatArray, generation: int, agent: int) -> None:
+        self._actor, self.returns = take(actor, slice(None)), returns.copy()
+        self.generation, self.agent = generation, agent
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "actor": dict(self._actor or {}),
+            "returns": self.returns.copy(),
+            "generation": self.generation,
+            "agent": self.agent,
+            "record": self._record.copy(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._actor = dict(state["actor"]) or None
+        self.returns, self._record = np.array(state["returns"]), np.array(state["record"])
+        self.generation, self.agent = int(state["generation"]), int(state["agent"])
+
+
+def clearly_better(returns: FloatArray, others: FloatArray) -> bool:
+    """True when the mean of the paired differences `[window]` is above their standard error."""
+    ahead = returns - others
+    if len(ahead) < 2:
+        return bool(ahead.mean() > 0.0)
+    return bool(ahead.mean() > ahead.std(ddof=1) / len(ahead) ** 0.5)

@@ -1,0 +1,123 @@
+"""What the ERL algorithm can be told."""
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from eigen2.algorithms.contract import AlgorithmConfig
+from eigen2.section import OPERATES, was
+
+
+class ERLConfig(AlgorithmConfig):
+    """A population of DDPG agents that learns by gradient and by evolution."""
+
+    kind: Literal["erl"] = "erl"
+    population: int = Field(16, ge=2)
+    """Agents; the number never changes during a run."""
+    generations: int = Field(25, ge=1, json_schema_extra=OPERATES)
+    """Rounds of evaluate, train, validate, evolve."""
+
+    windows: int = Field(16, ge=1)
+    """Episodes per agent and generation; the same start days (or episode seeds) for all agents, redrawn each time."""
+    validation_windows: int = Field(8, ge=1)
+    """Fixed episodes on which champions are chosen, the same for the whole run."""
+    candidates: int | None = Field(None, ge=1)
+    """Agents validated in each generation: the learners first, then the fittest of the others; null is all."""
+    hall_of_fame: int = Field(5, ge=1)
+    """Best agents ever kept, by validation."""
+
+    learners: int = Field(16, ge=0)
+    """Agents trained by gradient in each generation; 0 is evolution alone."""
+    training_decay_after: int | None = Field(None, ge=1, json_schema_extra=was("taper"))
+    """Learners train in each of the first n generations and then ever more rarely, in one of g / n at generation g, while
+    evolution goes on; null is always (not for variation none)."""
+    gradient_steps: int = Field(40, ge=0)
+    """Updates per learner and generation."""
+    batch: int = Field(128, ge=1)
+    """Transitions per update."""
+    run_length: int = Field(16, ge=1)
+    """Consecutive days per drawn sequence on markets, so that their windows are shared."""
+    learning_starts: int = Field(2_000, ge=0)
+    """Transitions in replay before gradient training begins."""
+    actor_lr: float = Field(3e-4, gt=0)
+    critic_lr: float = Field(2e-3, gt=0)
+    gamma: float = Field(0.95, ge=0, lt=1)
+    n_step: int = Field(5, ge=1)
+    """Days of real reward before the critic takes over."""
+    tau: float = Field(0.01, gt=0, le=1)
+    """Step of the target networks towards the trained ones."""
+    policy_delay: int = Field(2, ge=1)
+    """Critic updates per actor update."""
+    target_noise: float = Field(0.1, ge=0)
+    """Smoothing noise on target actions, clipped at 2.5 deviations."""
+    action_penalty: float = Field(0.02, ge=0)
+    """Weight of the squared pre-activation of actions in the actor's loss: keeps them off the flat ends."""
+    clip: float = Field(1.0, gt=0)
+    """Largest gradient norm of one agent's network."""
+    exploration: float = Field(0.1, ge=0)
+    """Deviation of the noise in `explore_episodes`, in units of half the action's range."""
+    explore_episodes: int = Field(0, ge=0)
+    """Noisy episodes of each learner per generation, for replay alone."""
+    direct_steps: int = Field(0, ge=0)
+    """Steps of the direct gradient through the accounting per learner and generation (markets only)."""
+    direct_lr: float = Field(1e-3, gt=0)
+    direct_noise: float = Field(0.0, ge=0)
+    """Deviation of the noise on the learners' weights while the direct gradient is taken, in units of each layer's weights:
+    they climb what their neighbourhood earns, as CEM does, and fit the training days less closely."""
+    direct_runs: int = Field(16, ge=1)
+    """Runs of consecutive days per direct step."""
+    direct_days: int = Field(32, ge=1)
+    """Length of such a run."""
+
+    variation: Literal["cem", "layer", "proximal", "genetic", "none"] = "cem"
+    """How new agents arise: cem samples around the better half's mean; layer scales noise to each layer; proximal scales it
+    to each weight's effect on the actions; genetic is the original's blend and 20 % mutation; none is gradient alone."""
+    elites: int = Field(4, ge=1)
+    """Best agents that survive unchanged."""
+    tournament: int = Field(3, ge=1)
+    """Agents drawn per parent choice."""
+    crossover: float = Field(0.5, ge=0, le=1)
+    """Share of the bred agents that blend two parents; the rest are mutants of elites (not for cem)."""
+    mutation_rate: float = Field(0.2, gt=0, le=1)
+    """Share of weights the genetic operator changes."""
+    mutation_std: float = Field(0.05, gt=0)
+    """Size of a mutation, in the units of the operator."""
+    warmup_generations: int = Field(1, ge=1, json_schema_extra=was("founding"))
+    """Generations in which independent agents learn, before the best of them becomes the mean of CEM's search distribution."""
+    cem_std: float = Field(0.3, gt=0)
+    """Starting deviation of CEM's search distribution, in units of each layer's weights."""
+    cem_floor: float = Field(0.1, ge=0)
+    """Deviation added to it in each generation, so that it does not collapse, in the same units."""
+    cem_decay: float = Field(0.9, gt=0, le=1)
+    """Factor on the square of `cem_floor` per generation."""
+    stall_generations: int = Field(3, ge=1)
+    """Generations without a better validation before mutation grows."""
+    stall_factor: float = Field(1.5, ge=1)
+    """Growth of mutation while validation stalls, up to four times; undone by an improvement."""
+
+    encoder: Literal["causal", "cnn_lstm"] = "causal"
+    """causal: dilated causal convolutions, all days in one pass; cnn_lstm: the original's kind, window by window."""
+    hidden: int = Field(32, ge=4)
+    """Width of every layer."""
+    encoder_layers: int = Field(0, ge=0)
+    """Dilated convolutions after the pointwise layer (causal); their reach doubles each time, within `env.window`."""
+    block: int = Field(4, ge=1)
+    """Agents computed together: the unit of work for workers and the bound on memory."""
+
+    @property
+    def survivors(self) -> int:
+        """Elites kept: learners carry on anyway, so they take slots first."""
+        return min(self.elites, self.population - self.learners)
+
+    @property
+    def bred(self) -> int:
+        """New agents per generation."""
+        return self.population - self.learners - self.survivors
+
+    @model_validator(mode="after")
+    def _sizes_fit(self) -> Self:
+        if self.elites >= self.population:
+            raise ValueError(f"elites {self.elites} must be fewer than population {self.population}")
+        if self.learners > self.population:
+            raise ValueError(f"learners {self.learners} cannot exceed population {self.population}")
+        return self

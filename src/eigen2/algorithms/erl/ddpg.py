@@ -1,0 +1,199 @@
+"""Gradient learning of several agents at once: DDPG with the cures of TD3.
+
+For each agent, with twin critics Q1, Q2, target networks ' and smoothing noise e:
+
+    y      = R_n + gamma^n * min(Q1', Q2')(s_n, pi'(s_n) + e)
+    critic : minimise (Q1 - y)^2 + (Q2 - y)^2
+    actor  : maximise mean over values of Q1(s, pi(s)), every `policy_delay` steps
+
+On markets Q has one value per symbol, trained on that symbol's own contribution; elsewhere it has one. The twins are
+stacked behind each other: agent i owns critics i and agents + i.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from eigen2.algorithms.erl.config import ERLConfig
+from eigen2.algorithms.erl.task import DirectLoss, ERLTask, LearnerBatch
+from eigen2.errors import DamagedStateError
+from eigen2.nets.stacked import Params, agents_in, layer_size, nbytes, norms, put, take, track
+from eigen2.replay import Replay
+
+
+class Learners:
+    """Actors, critics, targets and optimiser moments of `agents` learners, stacked."""
+
+    def __init__(self, task: ERLTask, config: ERLConfig, actor: Params, rng: torch.Generator) -> None:
+        agents = agents_in(actor)
+        self.task, self.config, self.agents = task, config, agents
+        self.actor = {name: value.to(task.device).clone() for name, value in actor.items()}
+        self.critic = {
+            name: value.to(task.device) for name, value in task.init_critic(2 * agents, rng).items()
+        }
+        self.actor_target = take(self.actor, slice(None))
+        self.critic_target = take(self.critic, slice(None))
+        for value in (*self.actor.values(), *self.critic.values()):
+            value.requires_grad_(True)
+        self.actor_optimiser = torch.optim.Adam(list(self.actor.values()), lr=config.actor_lr, fused=True)
+        self.critic_optimiser = torch.optim.Adam(list(self.critic.values()), lr=config.critic_lr, fused=True)
+        self.direct_optimiser = torch.optim.Adam(list(self.actor.values()), lr=config.direct_lr, fused=True)
+        self.updates = 0
+
+    def train(
+        self,
+        batches: Callable[[], LearnerBatch],
+        steps: int,
+        rng: torch.Generator,
+        progress: Callable[[int], None],
+    ) -> dict[str, float]:
+        """Take `steps` updates; returns mean losses."""
+        critic_loss = torch.zeros(())
+        actor_loss = torch.zeros(())
+        for done in range(1, steps + 1):
+            batch = batches()
+            critic_loss = critic_loss + self._update_critic(batch, rng)
+            self.updates += 1
+            if self.updates % self.config.policy_delay == 0:
+                actor_loss = actor_loss + self._update_actor(batch)
+                track(self.actor_target, self.actor, self.config.tau)
+                track(self.critic_target, self.critic, self.config.tau)
+            progress(done)
+        self._require_finite()
+        actor_steps = max(steps // self.config.policy_delay, 1)
+        return {
+            "critic_loss": float(critic_loss) / max(steps, 1),
+            "actor_loss": float(actor_loss) / actor_steps,
+        }
+
+    def follow(
+        self, direct: DirectLoss, replay: Replay, rng: torch.Generator, progress: Callable[[int], None]
+    ) -> float:
+        """Steps along the direct gradient, taken at weights nearby if `direct_noise` says so; returns the mean loss."""
+        total = 0.0
+        spread = {
+            name: self.config.direct_noise * layer_size(value.detach()) for name, value in self.actor.items()
+        }
+        for done in range(1, self.config.direct_steps + 1):
+            nearby = {
+                name: value + (spread[name] * torch.randn(value.shape, generator=rng)).to(value.device)
+                for name, value in self.actor.items()
+            }
+            loss = direct.loss(nearby, replay, self.config.direct_runs, self.config.direct_days)
+            self._step(self.direct_optimiser, loss.sum(), self.actor, "actor")
+            total += float(loss.detach().mean())
+            progress(done)
+        track(self.actor_target, self.actor, 1.0)
+        self._require_finite()
+        return total / self.config.direct_steps
+
+    def reset(self, slots: list[int], actors: Params) -> None:
+        """Restart some learners from other actors: targets follow, actor moments start anew, critics stay."""
+        put(self.actor, slots, actors)
+        put(self.actor_target, slots, actors)
+        index = torch.as_tensor(slots, dtype=torch.long)
+        for optimiser in (self.actor_optimiser, self.direct_optimiser):
+            for state in optimiser.state.values():
+                state["exp_avg"][index] = 0.0
+                state["exp_avg_sq"][index] = 0.0
+
+    def _update_critic(self, batch: LearnerBatch, rng: torch.Generator) -> Tensor:
+        with torch.no_grad():
+            action = self.task.squash(self.task.policy(self.actor_target, batch.next_state))
+            if self.config.target_noise:
+                bound = 2.5 * self.config.target_noise
+                noise = (
+                    torch.randn(action.shape, generator=rng)
+                    .mul_(self.config.target_noise)
+                    .clamp_(-bound, bound)
+                )
+                action = self.task.smooth(action, noise.to(action.device))
+            following = self.task.value(self.critic_target, batch.next_state, torch.cat([action, action]))
+            target = batch.reward + batch.discount * torch.minimum(*following.chunk(2))
+        values = self.task.value(self.critic, batch.state, batch.action.unsqueeze(0))
+        loss = (values - torch.cat([target, target])).square().flatten(1).mean(1)
+        self._step(self.critic_optimiser, loss.sum(), self.critic, "critic")
+        return loss.detach().mean()
+
+    def _update_actor(self, batch: LearnerBatch) -> Tensor:
+        raw = self.task.policy(self.actor, batch.state)
+        first = {name: value[: self.agents] for name, value in self.critic.items()}
+        value = self.task.value(first, batch.state, self.task.squash(raw))
+        loss = -value.flatten(1).mean(1) + self.config.action_penalty * raw.square().flatten(1).mean(1)
+        self._step(self.actor_optimiser, loss.sum(), self.actor, "actor")
+        return loss.detach().mean()
+
+    def _step(self, optimiser: torch.optim.Optimizer, loss: Tensor, params: Params, network: str) -> None:
+        gradients = torch.autograd.grad(loss, list(params.values()))
+        norm = norms(gradients)
+        if not torch.isfinite(norm).all():
+            row = int(torch.nonzero(~torch.isfinite(norm))[0])
+            sizes = [float(g[row].nan_to_num(nan=torch.inf).abs().max()) for g in gradients]
+            bad = list(params)[sizes.index(max(sizes))]
+            raise DamagedStateError(
+                f"The gradient of {network} tensor {bad} of learner {row % self.agents} is not finite at update {self.updates}; "
+                "the run stops here and its last checkpoint is good. Lower the learning rates or check the data."
+            )
+        scale = (self.config.clip / norm.clamp(min=self.config.clip)).to(gradients[0].dtype)
+        for value, gradient in zip(params.values(), gradients, strict=True):
+            value.grad = gradient * scale.view(-1, *([1] * (gradient.ndim - 1)))
+        optimiser.step()
+
+    def _require_finite(self) -> None:
+        for network, params in (("actor", self.actor), ("critic", self.critic)):
+            for name, value in params.items():
+                finite = torch.isfinite(value).flatten(1).all(1)
+                if not finite.all():
+                    agent = int(torch.nonzero(~finite)[0]) % self.agents
+                    raise DamagedStateError(
+                        f"The {network} tensor {name} of learner {agent} is not finite after update {self.updates}; "
+                        "the run stops here and its last checkpoint is good."
+                    )
+
+    def owners(self) -> dict[str, int]:
+        """Bytes held, by name."""
+        networks = (self.actor, self.critic, self.actor_target, self.critic_target)
+        optimisers = (self.actor_optimiser, self.critic_optimiser, self.direct_optimiser)
+        return {
+            "learners": sum(map(nbytes, networks)),
+            "optimiser": sum(
+                nbytes(moments) for optimiser in optimisers for moments in optimiser.state.values()
+            ),
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "actor": take(self.actor, slice(None)),
+            "critic": take(self.critic, slice(None)),
+            "actor_target": take(self.actor_target, slice(None)),
+            "critic_target": take(self.critic_target, slice(None)),
+            "actor_moments": _moments(self.actor_optimiser, self.actor),
+            "direct_moments": _moments(self.direct_optimiser, self.actor),
+            "critic_moments": _moments(self.critic_optimiser, self.critic),
+            "updates": self.updates,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        for name in ("actor", "critic", "actor_target", "critic_target"):
+            put(getattr(self, name), range(agents_in(getattr(self, name))), state[name])
+        _load_moments(self.actor_optimiser, self.actor, state["actor_moments"])
+        _load_moments(self.direct_optimiser, self.actor, state["direct_moments"])
+        _load_moments(self.critic_optimiser, self.critic, state["critic_moments"])
+        self.updates = int(state["updates"])
+
+
+def _moments(optimiser: torch.optim.Optimizer, params: Params) -> dict[str, Any]:
+    """Adam's moments by parameter name; empty before the first step."""
+    return {
+        name: {key: item.clone() for key, item in optimiser.state[value].items()}
+        for name, value in params.items()
+        if value in optimiser.state
+    }
+
+
+def _load_moments(optimiser: torch.optim.Optimizer, params: Params, moments: dict[str, Any]) -> None:
+    for name, state in moments.items():
+        value = params[name]
+        optimiser.state[value] = {key: item.to(value.device, copy=True) for key, item in state.items()}

@@ -1,0 +1,100 @@
+"""From a config to an ERL run in memory: its world, its trainer, who plays the episodes, how its champion is evaluated."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from functools import partial
+
+import torch
+
+from eigen2 import seeds
+from eigen2.algorithms.contract import Evaluation, Experiment, Progress, Services
+from eigen2.algorithms.erl.config import ERLConfig
+from eigen2.algorithms.erl.control import ControlTask, control_policy
+from eigen2.algorithms.erl.executor import Executor, inline, processes
+from eigen2.algorithms.erl.market import MarketTask
+from eigen2.algorithms.erl.policy import market_policy
+from eigen2.algorithms.erl.task import ERLTask
+from eigen2.algorithms.erl.trainer import ERLTrainer
+from eigen2.config import Config
+from eigen2.envs.config import GymConfig, TradingConfig
+from eigen2.envs.control.catalogue import control_task
+from eigen2.envs.control.config import ControlConfig
+from eigen2.evaluation.control import evaluate_control
+from eigen2.evaluation.market import evaluate_market_policy
+from eigen2.market.load import load_market
+from eigen2.nets.device import pick_device
+from eigen2.replay import Replay
+
+
+class ERLExperiment(Experiment):
+    trainer: ERLTrainer
+
+
+class MarketExperiment(ERLExperiment):
+    def __init__(self, task: MarketTask, trainer: ERLTrainer, services: Services) -> None:
+        self.task, self.trainer, self.services = task, trainer, services
+        self.data_fingerprint = task.market.fingerprint
+
+    def evaluate(self, split: str) -> Evaluation:
+        """Against the benchmarks; every use of the holdout is counted."""
+        task, champion, market = self.task, self.trainer.champion.actor, self.task.market
+        return evaluate_market_policy(
+            market,
+            task.env,
+            market_policy(task, champion, (market.validation, market.holdout)),
+            split,
+            seed=self.trainer.seed,
+            champion_fingerprint=self.services.fingerprint(champion),
+            ledger=self.trainer.ledger,
+            records=self.services.evaluations(),
+        )
+
+
+class ControlExperiment(ERLExperiment):
+    def __init__(self, task: ControlTask, trainer: ERLTrainer) -> None:
+        self.task, self.trainer = task, trainer
+
+    def evaluate(self, split: str) -> Evaluation:
+        """On fresh episodes; there is nothing to split."""
+        policy = control_policy(self.task, self.trainer.champion.actor)
+        return evaluate_control(self.task.env, policy, seed=self.trainer.seed, threads=self.task.threads)
+
+
+@contextmanager
+def open_experiment(config: Config, services: Services) -> Iterator[ERLExperiment]:
+    torch.set_num_threads(config.threads)
+    task = make_task(config)
+    with closing(task), _executor(config, task) as executor:
+        trainer = make_trainer(config, task, executor, services.progress)
+        if isinstance(task, MarketTask):
+            yield MarketExperiment(task, trainer, services)
+        else:
+            yield ControlExperiment(task, trainer)
+
+
+def make_task(config: Config) -> MarketTask | ControlTask:
+    """The world of a run. Worker processes make their own, the same one."""
+    env, alg, device = config.env, config.alg, pick_device(config.device)
+    assert isinstance(alg, ERLConfig)
+    if isinstance(env, TradingConfig):
+        return MarketTask(load_market(env, config.seed), env, alg, device)
+    assert isinstance(env, GymConfig | ControlConfig)
+    threads = env.threads if isinstance(env, ControlConfig) else 1
+    return ControlTask(control_task(env), alg, config.seed, device, threads)
+
+
+def make_trainer(
+    config: Config,
+    task: MarketTask | ControlTask,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+) -> ERLTrainer:
+    seed = seeds.integer(config.seed, "replay")
+    replay = Replay(task.schema(), config.replay.capacity, seed, compress=config.replay.compress)
+    return ERLTrainer(task, task.alg, replay, config.seed, executor=executor, progress=progress)
+
+
+def _executor(config: Config, task: ERLTask) -> AbstractContextManager[Executor]:
+    if config.cluster == "inline":
+        return nullcontext(inline(task))
+    return processes(partial(make_task, config), config.workers, config.threads)

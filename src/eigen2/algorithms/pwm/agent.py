@@ -1,0 +1,131 @@
+"""The networks of one PWM agent and how they act; what is exported and evaluated."""
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from eigen2 import seeds
+from eigen2.algorithms.pwm.actor import make_actor
+from eigen2.algorithms.pwm.config import PWMConfig
+from eigen2.algorithms.pwm.critic import ValueEnsemble
+from eigen2.algorithms.pwm.memory import held_bytes
+from eigen2.algorithms.pwm.normaliser import Normaliser
+from eigen2.algorithms.pwm.world_model import WorldModel
+from eigen2.envs.control.rollout import Policy
+
+
+class Behaviour:
+    """Actor, its moving average, critics and their target: all that acts and judges on latents."""
+
+    def __init__(self, config: PWMConfig, actions: int, seed: int, device: torch.device) -> None:
+        self.device = device
+        latent, activation = config.model.latent, config.model.activation
+        self.actor = make_actor(
+            config.actor, latent, actions, activation, seeds.torch_generator(seed, "actor")
+        ).to(device)
+        self.critic = ValueEnsemble(
+            latent, config.critic.units, config.critic.members, config.gamma, activation,
+            seeds.torch_generator(seed, "critic"),
+        ).to(device)  # fmt: skip
+        self.actor_ema = copy.deepcopy(self.actor).requires_grad_(False)
+        self.target_critic = copy.deepcopy(self.critic).requires_grad_(False)
+
+    def modules(self) -> dict[str, torch.nn.Module]:
+        return {
+            "actor": self.actor,
+            "actor_ema": self.actor_ema,
+            "critic": self.critic,
+            "target_critic": self.target_critic,
+        }
+
+    def owners(self) -> dict[str, int]:
+        """Bytes by network; the actor's average and the critics' target count with them."""
+        networks: dict[str, list[torch.nn.Module]] = {
+            "actor": [self.actor, self.actor_ema],
+            "critic": [self.critic, self.target_critic],
+        }
+        return {
+            name: held_bytes([module.state_dict() for module in modules])
+            for name, modules in networks.items()
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            name: {key: value.detach().clone() for key, value in module.state_dict().items()}
+            for name, module in self.modules().items()
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        for name, module in self.modules().items():
+            module.load_state_dict(state[name])
+
+    def rollback(self, state: dict[str, Any]) -> None:
+        """To an evaluated state. The actor becomes its moving average, which is what was evaluated; on its own it would
+        draw the average elsewhere within an iteration."""
+        self.load_state_dict(state)
+        self.actor.load_state_dict(state["actor_ema"])
+
+
+class Agent(Behaviour):
+    """A behaviour and the world model it was learned in."""
+
+    def __init__(
+        self, config: PWMConfig, observations: int, actions: int, seed: int, device: torch.device
+    ) -> None:
+        super().__init__(config, actions, seed, device)
+        self.model = WorldModel(config.model, observations, actions, seeds.torch_generator(seed, "model")).to(
+            device
+        )
+
+    def modules(self) -> dict[str, torch.nn.Module]:
+        return {"model": self.model, **super().modules()}
+
+    def owners(self) -> dict[str, int]:
+        return {"model": held_bytes(self.model.state_dict()), **super().owners()}
+
+    def normalise(self, observation: Tensor, statistics: Normaliser) -> Tensor:
+        """Raw [..., O] -> normalised, cut at ten deviations."""
+        mean, inverse = statistics.tensors(self.device)
+        return ((observation.to(self.device) - mean) * inverse).clamp(-10.0, 10.0)
+
+    def greedy(self, statistics: Normaliser) -> Policy:
+        """The averaged actor without noise, acting on every real observation."""
+
+        @torch.no_grad()
+        def act(observation: NDArray[np.float32]) -> NDArray[np.float32]:
+            latent = self.model.encode(self.normalise(torch.from_numpy(observation), statistics))
+            action: NDArray[np.float32] = self.actor_ema(latent, None).cpu().numpy()
+            return action
+
+        return act
+
+
+def policy_weights(weights: Mapping[str, Any]) -> dict[str, Tensor]:
+    """Of an agent's state and its observation statistics what acts: `model.*`, `actor.*` and `observations.*`."""
+    agent = weights["agent"]
+    parts = {
+        "model": agent["model"],
+        "actor": agent["actor_ema"],
+        "observations": weights["observations"],
+    }
+    return {
+        f"{part}.{name}": torch.as_tensor(value if isinstance(value, Tensor) else np.asarray(value)).cpu()
+        for part, values in parts.items()
+        for name, value in values.items()
+    }
+
+
+def policy_in(state: Mapping[str, Any]) -> dict[str, Tensor]:
+    """The evaluated policy in a trainer's state."""
+    return policy_weights({"agent": state["agent"], "observations": state["collector"]["observations"]})
+
+
+@torch.no_grad()
+def follow(follower: torch.nn.Module, leader: torch.nn.Module, rate: float) -> None:
+    """follower += rate (leader - follower), parameter by parameter."""
+    torch._foreach_lerp_(list(follower.parameters()), list(leader.parameters()), rate)

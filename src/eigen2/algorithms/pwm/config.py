@@ -1,0 +1,155 @@
+"""What PWM can be told; an `alg` preset fills one of these."""
+
+import math
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from eigen2.algorithms.contract import AlgorithmConfig
+from eigen2.nets.choices import GROUP, Activation
+from eigen2.section import Section, was
+
+
+class FlowConfig(Section):
+    integrator: Literal["euler", "heun"] = "euler"
+    """Heun is second order and evaluates the velocity twice per substep."""
+    substeps: int = Field(2, ge=1)
+    """Integration steps per transition."""
+    time: Literal["uniform", "midpoint"] = "uniform"
+    """Where on the path the velocity is trained: tau drawn from [0, 1], or always 0.5."""
+
+
+class ModelConfig(Section):
+    latent: int = Field(512, ge=GROUP, multiple_of=GROUP)
+    """Size of the latent, in groups of 8 that each sum to one."""
+    encoder_units: tuple[int, ...] = (256,)
+    """Hidden layers from observation to latent."""
+    units: tuple[int, ...] = (512, 512)
+    """Hidden layers of dynamics and reward."""
+    activation: Activation = "silu"
+    """mish is the original's; silu learns as well and costs half on a CPU."""
+    dynamics: Literal["mlp", "flow"] = "mlp"
+    """mlp predicts the change of the latent's logits; flow integrates a learned velocity from one latent to the next."""
+    flow: FlowConfig = FlowConfig()
+    """Read only when dynamics is flow."""
+    reward: Literal["scalar", "two_hot"] = "scalar"
+    """scalar: squared error; two_hot: cross-entropy over symlog bins."""
+    reward_bins: int = Field(101, ge=2)
+    """Bins of two_hot."""
+    learning_rate: float = Field(3e-4, gt=0)
+    clip: float = Field(20.0, gt=0)
+    """Largest gradient norm."""
+    updates: int = Field(8, ge=1)
+    """Gradient steps per iteration."""
+    bootstrap_updates: int = Field(100, ge=0)
+    """Gradient steps on the first data, before the policy is trained at all."""
+    batch: int = Field(256, ge=1)
+    """Sequences per gradient step."""
+    sequences: Literal["whole", "cut"] = "whole"
+    """whole: horizons that fit into an episode; cut: from any step, cut at the episode's end."""
+    latent_weight: float = Field(20.0, ge=0)
+    """Weight of the latent prediction error; flow adds the velocity error to it."""
+    reward_weight: float = Field(1.0, ge=0)
+    termination_weight: float = Field(1.0, ge=0)
+    reconstruction_weight: float = Field(1.0, ge=0)
+    """Weight of the linear reconstruction of observations, which keeps the latent from forgetting what it may need."""
+
+
+class ActorConfig(Section):
+    policy: Literal["gaussian", "flow"] = "gaussian"
+    """gaussian: tanh of a normal with learned, state-independent deviation; flow: noise carried to an action by a
+    velocity field."""
+    units: tuple[int, ...] = (400, 200, 100)
+    learning_rate: float = Field(5e-4, gt=0)
+    beta1: float = Field(0.7, ge=0, lt=1)
+    beta2: float = Field(0.95, ge=0, lt=1)
+    clip: float = Field(1.0, gt=0)
+    updates: int = Field(1, ge=1)
+    """Imagined rollouts, and actor steps, per iteration."""
+    batch: int = Field(128, ge=1)
+    """Imagined rollouts start from this many replay states."""
+    log_std: float = -0.7
+    """Log deviation at the start."""
+    log_std_min: float = -1.427
+    """Floor of the log deviation; exploration never stops."""
+
+
+class CriticConfig(Section):
+    members: int = Field(3, ge=1)
+    """Value networks; their minimum is used."""
+    units: tuple[int, ...] = (400, 200)
+    learning_rate: float = Field(5e-4, gt=0)
+    clip: float = Field(100.0, gt=0)
+    epochs: int = Field(8, ge=1)
+    """Passes over each imagined rollout."""
+    minibatches: int = Field(4, ge=1)
+    """Gradient steps per pass."""
+    trace: float = Field(0.95, ge=0, le=1)
+    """lambda of TD(lambda)."""
+    target_rate: float = Field(0.05, gt=0, le=1)
+    """How fast the target values follow after each rollout; 1 means no separate target."""
+
+
+class PretrainConfig(Section):
+    replay: Path | None = None
+    """Whose replay the world model is fitted to before the first iteration: a run, or RUN/checkpoints/final.json."""
+    updates: int = Field(10_000, ge=1)
+    """Gradient steps on it."""
+
+
+class MultiTaskConfig(Section):
+    """Read only with env=tasks, where `iterations` are those of the world model."""
+
+    embedding: int = Field(16, ge=1)
+    """Size of the learned vector that tells the world model which task it is in."""
+    policy_iterations: int = Field(1000, ge=1)
+    """Iterations of policy learning for each task, inside the finished world model."""
+
+
+class PWMConfig(AlgorithmConfig):
+    kind: Literal["pwm"] = "pwm"
+    iterations: int = Field(15_000, ge=1)
+    environments: int = Field(128, ge=1)
+    """Copies of the environment that collect experience together."""
+    steps: int = Field(16, ge=1)
+    """Steps each environment takes per iteration."""
+    collect: Literal["closed_loop", "open_loop"] = "closed_loop"
+    """closed_loop acts on real observations; open_loop, the original's way, on latents imagined since the iteration
+    began."""
+    random_steps: int = Field(64, ge=1)
+    """Uniformly random steps per environment before the first iteration."""
+    horizon: int = Field(16, ge=1)
+    """Steps of model training sequences and of imagination."""
+    recent_window: int = Field(0, ge=0, json_schema_extra=was("newest"))
+    """Half of what model and policy learn from is drawn from this many most recent steps; 0: all stored steps alike."""
+    gamma: float = Field(0.99, gt=0, lt=1)
+    final_lr_scale: float = Field(0.02, gt=0, le=1, json_schema_extra=was("final_rate"))
+    """Learning rates fall linearly to this fraction of their start at the last iteration."""
+    actor_ema: float = Field(0.0, ge=0, lt=1, json_schema_extra=was("average"))
+    """Decay of the moving average of actor weights that is evaluated and exported; 0 takes the weights as they are."""
+    rollback: bool = Field(True, json_schema_extra=was("go_back"))
+    """In the last 20 % of training, restore the best weights if the score drops by more than 5 lr/lr0 of (best - worst)."""
+    evaluate_every: int = Field(100, ge=1)
+    """Iterations between closed-loop evaluations; the last iteration always has one."""
+    evaluate_episodes: int = Field(20, ge=1)
+    model: ModelConfig = ModelConfig()
+    actor: ActorConfig = ActorConfig()
+    critic: CriticConfig = CriticConfig()
+    pretrain: PretrainConfig = PretrainConfig()
+    multitask: MultiTaskConfig = MultiTaskConfig()
+
+    @property
+    def pretrain_updates(self) -> int:
+        return 0 if self.pretrain.replay is None else self.pretrain.updates
+
+    @property
+    def pretrain_steps(self) -> int:
+        """Steps before the first iteration, each `model.updates` gradient steps."""
+        return math.ceil(self.pretrain_updates / self.model.updates)
+
+    @model_validator(mode="after")
+    def _first_data_hold_a_sequence(self) -> Self:
+        if self.random_steps < self.horizon:
+            raise ValueError(f"random_steps {self.random_steps} must be at least the horizon {self.horizon}")
+        return self

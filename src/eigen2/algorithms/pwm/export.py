@@ -1,0 +1,94 @@
+"""Files for those who want a policy without this package's run directory: plain tensors, safe to load.
+
+A policy file holds the world model (its encoder is what the actor sees through), the evaluated actor, the observation
+statistics and the config they were built with; `torch.load(path, weights_only=True)` reads it, and `load_policy`
+makes it act.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eigen2.algorithms.pwm.agent import Agent, policy_in
+from eigen2.algorithms.pwm.config import PWMConfig
+from eigen2.algorithms.pwm.normaliser import Normaliser
+from eigen2.envs.control.environments import Task
+from eigen2.envs.control.rollout import Policy
+from eigen2.errors import DamagedStateError
+
+FORMAT = "eigen2-pwm-policy-1"
+Weights = Mapping[str, Tensor]
+
+
+def policy_contents(weights: Weights, config: PWMConfig, task: Task, iteration: int) -> dict[str, Any]:
+    """What a policy file holds: nested dicts of tensors, numbers and strings."""
+    return {
+        "format": FORMAT,
+        "task": task.name,
+        "observation_size": task.observation_size,
+        "action_size": task.action_size,
+        "config": config.model_dump_json(),
+        "iteration": iteration,
+        "weights": dict(weights),
+    }
+
+
+def save_policy(path: Path, weights: Weights, config: PWMConfig, task: Task, iteration: int) -> None:
+    torch.save(policy_contents(weights, config, task, iteration), path)
+
+
+def save_checkpoint(path: Path, state: dict[str, Any], config: PWMConfig, task: Task) -> None:
+    """A policy file that also holds the whole training state but the replay, its arrays as tensors."""
+    contents = policy_contents(policy_in(state), config, task, int(state["iteration"]))
+    torch.save({**contents, "training": _as_tensors(state)}, path)
+
+
+def load_policy(path: Path | str) -> Policy:
+    """Observations [count, O] -> actions [count, A], exactly as the run evaluated it."""
+    contents = read_policy(path)
+    config = PWMConfig.model_validate_json(contents["config"])
+    observations, actions = contents["observation_size"], contents["action_size"]
+    agent = Agent(config, observations, actions, seed=0, device=torch.device("cpu"))
+    weights = contents["weights"]
+    agent.model.load_state_dict(_part(weights, "model"))
+    agent.actor_ema.load_state_dict(_part(weights, "actor"))
+    statistics = Normaliser(observations)
+    statistics.load_state_dict(_part(weights, "observations"))
+    return agent.greedy(statistics)
+
+
+def read_policy(path: Path | str) -> dict[str, Any]:
+    """The contents of a policy file; loading runs no code."""
+    if not Path(path).is_file():
+        raise DamagedStateError(f"{path} does not exist; `eigen2 export RUN` writes policy files")
+    try:
+        contents = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:
+        raise DamagedStateError(
+            f"{path} cannot be read ({_first_line(error)}); export the run again"
+        ) from error
+    if not isinstance(contents, dict) or contents.get("format") != FORMAT:
+        raise DamagedStateError(f"{path} is not a policy exported by eigen2; export the run again")
+    return contents
+
+
+def _part(weights: Weights, part: str) -> dict[str, Tensor]:
+    return {
+        name.removeprefix(f"{part}."): value for name, value in weights.items() if name.startswith(f"{part}.")
+    }
+
+
+def _as_tensors(state: Any) -> Any:
+    if isinstance(state, dict):
+        return {key: _as_tensors(value) for key, value in state.items()}
+    if isinstance(state, np.generic):
+        return state.item()
+    return torch.as_tensor(state) if isinstance(state, np.ndarray) else state
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

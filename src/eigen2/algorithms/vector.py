@@ -1,0 +1,45 @@
+"""For algorithms whose policies map vectors to vectors: such a one learns in every environment that Eigen2 knows.
+
+It brings a config section and a `VectorTrainer`; the experiment is the same for all of them. Importing this imports
+neither torch nor an environment.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING
+
+from eigen2.algorithms.contract import Algorithm, Evaluation, Experiment, Services, Trainer
+
+if TYPE_CHECKING:
+    from eigen2.config import Config
+    from eigen2.evaluation.problem import Policy, Problem
+
+
+class VectorTrainer(Trainer):
+    problem: "Problem"
+
+    @abstractmethod
+    def best_policy(self) -> "Policy":
+        """The policy of `best_weights`."""
+
+
+class VectorExperiment(Experiment):
+    def __init__(self, trainer: VectorTrainer) -> None:
+        self.trainer: VectorTrainer = trainer
+        self.data_fingerprint = trainer.problem.data_fingerprint
+
+    def evaluate(self, split: str) -> Evaluation:
+        return self.trainer.problem.evaluate(self.trainer.best_policy(), split)
+
+
+class VectorAlgorithm(Algorithm):
+    @abstractmethod
+    def trainer(self, config: "Config", problem: "Problem", services: Services) -> VectorTrainer: ...
+
+    @contextmanager
+    def open(self, config: "Config", services: Services) -> Iterator[VectorExperiment]:
+        from eigen2.evaluation.problem import open_problem
+
+        with closing(open_problem(config.env, config.seed, services.evaluations)) as problem:
+            yield VectorExperiment(self.trainer(config, problem, services))

@@ -1,0 +1,248 @@
+"""Evaluation of a policy on one split of a market: its record, its benchmarks, and the verdict."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from eigen2 import seeds
+from eigen2.envs.config import TradingConfig
+from eigen2.envs.trading import TradingCore
+from eigen2.errors import ConfigError
+from eigen2.evaluation import overfitting
+from eigen2.evaluation.backtest import Backtest, Policy, Strategy, run_policy
+from eigen2.evaluation.holdout import HoldoutUses, holdout_uses
+from eigen2.evaluation.ledger import TrialLedger
+from eigen2.evaluation.oracle import has_oracle, oracle_benchmark
+from eigen2.evaluation.policies import cash_benchmark, equal_weight_benchmark, rebalanced_benchmark
+from eigen2.evaluation.random_policy import activity_of, random_benchmark
+from eigen2.evaluation.record import Record, pair, record
+from eigen2.evaluation.result import Evaluation
+from eigen2.evaluation.table import evaluation_table
+from eigen2.evaluation.verdict import Comparison, Edge, Verdict, compare, market_neutral, skill_verdict
+from eigen2.market.data import FloatArray, MarketData, Split
+
+RANDOM_DRAWS = 20
+
+
+@dataclass(frozen=True)
+class MarketEvaluation:
+    """Everything `evaluate` reports on a market."""
+
+    market: str
+    split: str
+    name: str
+    verdict: Verdict
+    champion: Record
+    benchmarks: dict[str, Record]
+    comparison: Comparison
+    """Champion against equal weight."""
+    trials: int
+    effective_trials: float | None
+    deflated_sharpe: float | None
+    """Of the champion's alpha on the validation days, where it was chosen among the trials."""
+    pbo: float | None
+    holdout_looks: int
+    share_of_oracle: float | None
+    """Champion's excess over the oracle's, on planted markets."""
+    caveats: tuple[str, ...]
+    dates: npt.NDArray[np.datetime64]
+    """[day] closes to which the returns and the backtest belong."""
+    returns: dict[str, FloatArray]
+    """Daily log returns `[day]` of the champion and of every benchmark (random: mean over the draws)."""
+    backtest: Backtest
+    """The champion's."""
+    tradable: tuple[str, ...]
+    """Names of the tradable symbols."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain numbers, strings, lists and None: no NaN, no infinity."""
+        return {
+            "market": self.market,
+            "split": self.split,
+            "policy": self.name,
+            "verdict": self.verdict.sentence,
+            "evidence_of_skill": self.verdict.evidence_of_skill,
+            "champion": self.champion.to_json(),
+            "benchmarks": {name: record.to_json() for name, record in self.benchmarks.items()},
+            "excess": {"over": "equal_weight", "days": self.comparison.days, **_edge(self.comparison.excess)},
+            "alpha": {"beta": self.comparison.beta, **_edge(self.comparison.alpha)},
+            "probability": self.verdict.probability,
+            "trials": self.trials,
+            "effective_trials": self.effective_trials,
+            "deflated_sharpe": self.deflated_sharpe,
+            "pbo": self.pbo,
+            "holdout_looks": self.holdout_looks,
+            "share_of_oracle": self.share_of_oracle,
+            "caveats": list(self.caveats),
+        }
+
+    def series(self) -> dict[str, dict[str, npt.NDArray[np.generic]]]:
+        """Tables by day: `returns` (daily log returns), `weights` (the champion's share of equity in each symbol at
+        the close) and `trades` (its turnover and the positions it opened)."""
+        dates = self.dates.astype("datetime64[D]")
+        shares = np.ascontiguousarray(self.backtest.weights[0].T)
+        return {
+            "returns": {"date": dates, **self.returns},
+            "weights": {"date": dates, **dict(zip(self.tradable, shares, strict=True))},
+            "trades": {
+                "date": dates,
+                "turnover": self.backtest.turnover[0],
+                "opened": self.backtest.opened[0],
+            },
+        }
+
+    def result(self) -> Evaluation:
+        return Evaluation(self.to_json(), evaluation_table(self), self.series())
+
+
+def evaluate_market_policy(
+    market: MarketData,
+    config: TradingConfig,
+    policy: Policy,
+    split: str,
+    *,
+    seed: int,
+    champion_fingerprint: str,
+    ledger: TrialLedger | None = None,
+    records: Iterable[Mapping[str, object]] = (),
+) -> Evaluation:
+    """The champion of a run. `records` are the facts of the run's earlier evaluations, from which uses of the holdout
+    are counted; `champion_fingerprint` tells this champion from theirs."""
+    uses = holdout_uses(records, champion_fingerprint) if split == "holdout" else None
+    found = evaluate_market(market, config, policy, split, seed=seed, ledger=ledger, uses=uses).result()
+    return replace(found, facts={**found.facts, "champion_fingerprint": champion_fingerprint})
+
+
+def evaluate_market(
+    market: MarketData,
+    config: TradingConfig,
+    policy: Policy | Strategy,
+    split: str,
+    *,
+    seed: int,
+    ledger: TrialLedger | None = None,
+    uses: HoldoutUses | None = None,
+) -> MarketEvaluation:
+    """Plays `policy` over the whole `split` (validation or holdout) against the benchmarks.
+
+    `ledger` holds the trials among which the champion was chosen; without one, as for a named policy, there was no
+    choice to correct for. `uses` counts this use of the holdout. `seed` must be the one the market was loaded with.
+    """
+    days = evaluation_split(market, split)
+    champion = policy if isinstance(policy, Strategy) else Strategy("champion", config, policy)
+    played = _play(market, champion, days)
+    backtests = {
+        benchmark.name: _play(market, benchmark, days, _draws(benchmark.name))
+        for benchmark in _benchmarks(market, config, champion, played, days, seed)
+    }
+    comparison = compare(
+        played.log_returns[0],
+        backtests["equal_weight"].log_returns[0],
+        seeds.generator(seed, "evaluation.comparison"),
+    )
+    effective, selection, pbo = _selection(market, config, champion, ledger, seed)
+    champions = uses.champions if uses is not None else 1
+    candidates = float(champions) if split == "holdout" else max(1.0, effective or 1.0)
+    records = {name: record(backtest, _sharpe_stream(seed, name)) for name, backtest in backtests.items()}
+    return MarketEvaluation(
+        market=market.name,
+        split=split,
+        name=champion.name,
+        verdict=skill_verdict(comparison, candidates, int(played.trades[0]), split),
+        champion=record(played, _sharpe_stream(seed, "champion")),
+        benchmarks=records,
+        comparison=comparison,
+        trials=ledger.trials if ledger is not None else 0,
+        effective_trials=effective,
+        deflated_sharpe=selection,
+        pbo=pbo,
+        holdout_looks=uses.total if uses is not None else 0,
+        share_of_oracle=_share_of_oracle(played, backtests),
+        caveats=(*market.caveats, *_caveats(split, uses)),
+        dates=market.dates[days.start + 1 : days.stop],
+        returns={
+            "champion": played.log_returns[0],
+            **{name: backtest.log_returns.mean(axis=0) for name, backtest in backtests.items()},
+        },
+        backtest=played,
+        tradable=tuple(market.symbols[position] for position in market.tradable),
+    )
+
+
+def evaluation_split(market: MarketData, name: str) -> Split:
+    if name not in ("validation", "holdout"):
+        raise ConfigError(f"split is {name!r}; it must be validation or holdout")
+    return market.split(name)
+
+
+def _play(market: MarketData, strategy: Strategy, days: Split, draws: int = 1) -> Backtest:
+    return run_policy(TradingCore(market, strategy.config, draws), strategy.policy, days)
+
+
+def _sharpe_stream(seed: int, name: str) -> np.random.Generator:
+    return seeds.generator(seed, f"evaluation.sharpe.{name}")
+
+
+def _draws(name: str) -> int:
+    return RANDOM_DRAWS if name == "random" else 1
+
+
+def _benchmarks(
+    market: MarketData, config: TradingConfig, champion: Strategy, played: Backtest, days: Split, seed: int
+) -> list[Strategy]:
+    """What the champion is compared with; random play imitates the activity of the champion, under the champion's rules."""
+    decisions = days.days - 1 - TradingCore(market, champion.config, 1).settlement_days
+    activity = activity_of(played, decisions)
+    benchmarks = [
+        equal_weight_benchmark(market, config, days),
+        rebalanced_benchmark(config),
+        random_benchmark(champion.config, activity, seeds.generator(seed, "evaluation.random")),
+        cash_benchmark(config),
+    ]
+    if has_oracle(config.data):
+        benchmarks.append(oracle_benchmark(market, config, seed))
+    return benchmarks
+
+
+def _selection(
+    market: MarketData, config: TradingConfig, champion: Strategy, ledger: TrialLedger | None, seed: int
+) -> tuple[float | None, float | None, float | None]:
+    """Effective trials, deflated Sharpe ratio on the validation days and PBO; all None without trials."""
+    if ledger is None or ledger.trials == 0:
+        return None, None, None
+    days = market.validation
+    own = _play(market, champion, days).log_returns[0]
+    equal_weight = _play(market, equal_weight_benchmark(market, config, days), days).log_returns[0]
+    alpha, _ = market_neutral(np.expm1(own), np.expm1(equal_weight))
+    tried, _ = market_neutral(
+        np.expm1(ledger.returns.astype(np.float64)), np.expm1(ledger.benchmark.astype(np.float64))
+    )
+    effective = overfitting.effective_trials(tried, seeds.generator(seed, "evaluation.trials"))
+    return (
+        effective,
+        overfitting.deflated_sharpe(alpha, effective),
+        overfitting.backtest_overfitting(ledger.excess),
+    )
+
+
+def _share_of_oracle(played: Backtest, backtests: dict[str, Backtest]) -> float | None:
+    if "oracle" not in backtests:
+        return None
+    base = float(backtests["equal_weight"].log_returns.sum())
+    best = float(backtests["oracle"].log_returns.sum()) - base
+    return (float(played.log_returns[0].sum()) - base) / best if best > 0.0 else None
+
+
+def _caveats(split: str, uses: HoldoutUses | None) -> tuple[str, ...]:
+    if split == "validation":
+        return ("the champion was chosen on these validation days: only the holdout is a fair test",)
+    if uses is not None and uses.champions > 1:
+        return (f"{uses.champions} different champions were shown to this holdout: it is no longer fresh",)
+    return ()
+
+
+def _edge(edge: Edge) -> dict[str, Any]:
+    return {"annual": edge.annual, "ci": pair(edge.ci), "ci_98": pair(edge.ci_98), "sharpe": edge.sharpe}

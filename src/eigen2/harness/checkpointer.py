@@ -1,0 +1,140 @@
+"""Checkpoints of a run while it trains: taken at step borders, written in the background.
+
+A full or failing disk does not stop training: the last good checkpoint stays, what happened is said once, and a
+`best` that could not be written is written with the next save that can.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from eigen2.algorithms.contract import Trainer
+from eigen2.config import Config
+from eigen2.errors import ResourceError
+from eigen2.harness.journal import Journal
+from eigen2.harness.run import Run
+from eigen2.store.background import BackgroundSaver
+from eigen2.store.checkpoints import SAVE_FAILURES, NewCheckpoint
+from eigen2.store.disk import predicted_bytes
+from eigen2.store.durable import write_atomically
+from eigen2.store.manifest import Manifest
+from eigen2.store.state import freeze, state_bytes
+
+
+class Checkpointer:
+    """Saves one trainer into a run that this process owns."""
+
+    def __init__(
+        self, run: Run, config: Config, trainer: Trainer, identity: dict[str, Any], journal: Journal,
+        say: Callable[[str], None],
+    ) -> None:  # fmt: skip
+        self.run, self.config, self.trainer, self.identity = run, config, trainer, identity
+        self.journal, self._say = journal, say
+        self._saver: BackgroundSaver[Manifest] = BackgroundSaver()
+        self._failing = False
+        self._owed_best = False
+        # After a resume the best so far is already on disk.
+        self._best = trainer.best_score
+        # A trainer that goes over to another replay must not be resumed with the one before.
+        self._saved_replay = self._submitted_replay = trainer.replay
+        self.safe_step: int | None = None
+        """Step of the newest checkpoint that this process has committed."""
+
+    def save(self, step: int, metrics: dict[str, float], *roles: str, wait: bool = False) -> None:
+        """Take a snapshot now and write it in the background; roles are init and final.
+
+        One that is waited for must succeed.
+        """
+        # The save before this one must be known to have worked before it is clear whether a `best` is still owed.
+        self.collect()
+        trainer = self.trainer
+        best = (trainer.best_score != self._best or self._owed_best) and "init" not in roles
+        self._best, self._owed_best = trainer.best_score, best
+        try:
+            logs = self.journal.sizes()
+        except OSError as error:
+            self._failed(error, wait)
+            return
+        with_replay = trainer.replay is not None and (
+            bool(roles)
+            or step % self.config.replay.every == 0
+            or trainer.replay is not self._saved_replay
+        )  # fmt: skip
+        self._submitted_replay = trainer.replay if with_replay else self._saved_replay
+        state = freeze(trainer.state_dict())
+        replay = trainer.replay.snapshot() if with_replay and trainer.replay is not None else None
+        weights = trainer.best_weights() if best else None
+
+        def job() -> Manifest:
+            try:
+                if weights is not None:
+                    write_atomically(self.run.path / "best_agent.safetensors", _safetensors(weights))
+                new = NewCheckpoint(step, state, replay, metrics, logs, self.identity)
+                return self.run.checkpoints.save(new, (*roles, "best") if best else roles)
+            finally:
+                if replay is not None:
+                    replay.close()
+
+        self._saver.submit(job)
+        if wait:
+            self.collect(must_succeed=True)
+
+    def is_finished(self, step: int) -> bool:
+        """True when the run's final checkpoint, of this step, is committed."""
+        names, checkpoints = ("final", "latest"), self.run.checkpoints
+        return set(names) <= set(checkpoints.names()) and all(
+            checkpoints.load(name).manifest.step == step for name in names
+        )
+
+    def collect(self, must_succeed: bool = False) -> None:
+        """Wait for the save in flight and note how it went."""
+        try:
+            written = self._saver.wait()
+        except SAVE_FAILURES as error:
+            self._failed(error, must_succeed)
+            return
+        if written is not None:
+            self._owed_best = False
+            self._saved_replay = self._submitted_replay
+            self.safe_step = written.step
+            if self._failing:
+                self._failing = False
+                self._tell(
+                    "save_recovered", f"Checkpoints can be written again; step {written.step} is safe."
+                )
+
+    def close(self) -> None:
+        """Wait for the save in flight and end its thread."""
+        try:
+            self.collect()
+        finally:
+            self._saver.close()
+
+    def _failed(self, error: Exception, must_succeed: bool) -> None:
+        if must_succeed:
+            raise ResourceError(
+                f"The last checkpoint of {self.run.path} could not be written ({error}); the last good one is "
+                "untouched. Free some space and run `eigen2 train --resume`."
+            ) from error
+        if not self._failing:
+            self._failing = True
+            self._tell(
+                "save_failed",
+                f"Checkpoints cannot be written ({error}); training goes on, the last good one stands.",
+            )
+
+    def _tell(self, kind: str, message: str) -> None:
+        self._say(message)
+        self.journal.event(kind, message)
+
+
+def needed_bytes(trainer: Trainer) -> int:
+    """Upper bound of what the checkpoints of a run take on disk."""
+    replay = trainer.replay
+    stored = 0 if replay is None else replay.capacity * replay.ring.layout.nbytes
+    return predicted_bytes(state_bytes(trainer.state_dict()), stored)
+
+
+def _safetensors(weights: dict[str, Any]) -> bytes:
+    from safetensors.torch import save
+
+    return save(weights)

@@ -1,0 +1,110 @@
+"""Where runs are: their names, how one comes into being, how one is found.
+
+A directory appears under its name by a rename, complete with its config, so two jobs never share one and a kill never
+leaves half of one; `runs/latest` points to the newest.
+"""
+
+import errno
+import os
+import secrets
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from eigen2.errors import ConfigError
+from eigen2.harness.run import Run
+from eigen2.store.durable import sync_directory
+
+if TYPE_CHECKING:
+    from eigen2.config import Config
+
+
+def create_run(config: "Config") -> Run:
+    """Claim the first free name, <alg>_<env>_seed<seed>, then with -2, -3, ..., and write the config there."""
+    root = config.run.root.absolute()
+    base = check_name(config)
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        path = _publish(config, root, base)
+        _point_latest(root, path)
+        sync_directory(root)
+    except (PermissionError, NotADirectoryError, FileExistsError) as error:
+        raise ConfigError(f"run.root={root} cannot hold runs ({error.strerror}); choose another.") from error
+    return Run(path)
+
+
+def check_name(config: "Config") -> str:
+    """The name a new run asks for; refused when no directory can be called so."""
+    name = config.run.name or default_name(config)
+    if "/" in name or name.startswith(".") or name in ("", "latest"):
+        raise ConfigError(f"run.name={name!r} cannot be a directory name; use letters, digits, _ and -.")
+    return name
+
+
+def _publish(config: "Config", root: Path, base: str) -> Path:
+    new = Run(root / f".new-{secrets.token_hex(8)}")
+    new.path.mkdir()
+    try:
+        new.write_config(config)
+        return _claim(new.path, root, base)
+    except BaseException:
+        shutil.rmtree(new.path)
+        raise
+
+
+def _claim(new: Path, root: Path, base: str) -> Path:
+    """Rename `new` to the first free name; a name is taken when it is a directory with something in it, or a file."""
+    number = 1
+    while True:
+        path = root / (base if number == 1 else f"{base}-{number}")
+        try:
+            os.rename(new, path)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                raise
+            number += 1
+        else:
+            return path
+
+
+def default_name(config: "Config") -> str:
+    return f"{config.presets['alg']}_{config.env.label}_seed{config.seed}"
+
+
+def find_run(name: str | None, root: Path) -> Run:
+    """A run by directory or by name; the newest one when no name is given."""
+    if name is None:
+        latest = root / "latest"
+        if not latest.exists():
+            raise ConfigError(
+                f"There is no run in {root.absolute()} to continue; start one with `eigen2 train`."
+            )
+        return _existing(latest.resolve())
+    places = [path.resolve() for path in (Path(name), root / name) if path.is_dir()]
+    for path in places:
+        if Run(path).config_file.is_file():
+            return Run(path)
+    if places:
+        return _existing(places[0])
+    raise ConfigError(f"No run called {name} here or in {root.absolute()}; `eigen2 runs` lists them.")
+
+
+def named_run(arguments: Sequence[str], root: Path) -> Run:
+    """The one run that a command was given; the newest when none was."""
+    if len(arguments) > 1 or any("=" in argument for argument in arguments):
+        raise ConfigError("Name one run, e.g. `eigen2 evaluate runs/NAME`; overrides go with --policy.")
+    return find_run(arguments[0] if arguments else None, root)
+
+
+def _existing(path: Path) -> Run:
+    run = Run(path)
+    if not run.config_file.is_file():
+        raise ConfigError(f"{path} is not a run directory: it has no config.yaml.")
+    return run
+
+
+def _point_latest(root: Path, path: Path) -> None:
+    temporary = root / f".latest-{secrets.token_hex(8)}"
+    temporary.symlink_to(path.name)
+    os.replace(temporary, root / "latest")

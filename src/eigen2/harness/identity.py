@@ -1,0 +1,75 @@
+"""Is a stored checkpoint of this config and of this data? Whoever loads a state asks here first.
+
+A checkpoint carries the computing keys of the config it was made with. They are read as a config of the present
+version, so that renamed keys are found under their present names and keys that are newer than the run take their
+defaults, and then compared key by key.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from importlib.metadata import version
+from typing import Any
+
+from eigen2.config import Config, computing_differences, validate
+from eigen2.errors import ConfigError, DamagedStateError
+from eigen2.harness.run import Run
+from eigen2.section import computing
+
+NOT_HASHED = (
+    "alg.generations", "alg.iterations", "checkpoint.every", "replay.every", "replay.compress", "run.root",
+    "run.name", "run.grace_seconds", "cluster", "workers",
+)  # fmt: skip
+"""Keys that manifests of format 1 left out of their hash of the config."""
+
+
+def identity(config: Config, data_fingerprint: str) -> dict[str, Any]:
+    """What a checkpoint says about where it comes from."""
+    return {"config": computing(config), "data": data_fingerprint, "version": version("eigen2")}
+
+
+def check_identity(run: Run, stored: Mapping[str, Any], config: Config, data_fingerprint: str) -> None:
+    """Refuse a checkpoint that was made with another config or on other data."""
+    edited = f"{run.config_file} is not the one the checkpoint was made with"
+    if "config_hash" in stored:
+        if stored["config_hash"] != _hash_of_format_1(run.raw_config()):
+            raise ConfigError(f"{edited}; restore it or start a new run.")
+    elif changed := computing_differences(_readable(stored), config):
+        raise ConfigError(f"{edited} ({described(changed)}); restore it or start a new run.")
+    if stored["data"] != data_fingerprint:
+        raise ConfigError(
+            f"The run was trained on data with fingerprint {stored['data'][:16]}, the data is now "
+            f"{data_fingerprint[:16]}; restore the file it was trained on or start a new run."
+        )
+
+
+def check_resumable(stored: Config, config: Config) -> None:
+    """Refuse overrides that would make the resumed run another run."""
+    changed = computing_differences(stored, config)
+    if changed:
+        raise ConfigError(
+            f"A resume cannot change what is computed ({described(changed)}); start a new run for that."
+        )
+
+
+def described(changed: Mapping[str, tuple[Any, Any]]) -> str:
+    return "; ".join(f"{key}: {before} -> {after}" for key, (before, after) in changed.items())
+
+
+def _readable(stored: Mapping[str, Any]) -> Config:
+    try:
+        return validate(stored["config"])
+    except ConfigError as error:
+        raise DamagedStateError(
+            f"The checkpoint was made by version {stored['version']} with a config that this version "
+            f"({version('eigen2')}) cannot read: {error}; use the version that made it."
+        ) from error
+
+
+def _hash_of_format_1(values: Any) -> str:
+    """The hash that manifests of format 1 carry, of a config.yaml in the words of its time."""
+    values = json.loads(json.dumps(values))
+    for key in NOT_HASHED:
+        section, _, name = key.rpartition(".")
+        (values.get(section, {}) if section else values).pop(name, None)
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()

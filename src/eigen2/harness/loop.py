@@ -1,0 +1,150 @@
+"""The life of a run: start or resume, step, log, save, stop in order, finish.
+
+Metrics and other records are appended after each step, then a checkpoint names their sizes; a stop signal lets the
+step in progress end within the grace period, commits, and exits 75; the final checkpoint is complete and on disk
+before anything else looks at the result.
+"""
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+from eigen2.algorithms.contract import Experiment, Trainer
+from eigen2.config import Config
+from eigen2.errors import Eigen2Error, StoppedEarly, WorkersLostError
+from eigen2.harness.checkpointer import Checkpointer
+from eigen2.harness.console import TrainingConsole
+from eigen2.harness.identity import check_identity, identity
+from eigen2.harness.journal import Journal
+from eigen2.harness.metadata import describe_start, this_command
+from eigen2.harness.run import Run
+from eigen2.harness.signals import StepDropped, StopSignals
+from eigen2.store.checkpoints import Checkpoint
+
+
+def train(
+    run: Run, config: Config, experiment: Experiment, checkpoint: Checkpoint | None,
+    screen: TrainingConsole, signals: StopSignals, facts: dict[str, Any],
+) -> None:  # fmt: skip
+    """Train an owned `run` to its end, from the checkpoint that `experiment` holds or from the beginning.
+
+    `facts` about the start go to run.json.
+    """
+    _note(run, screen.say, **_start_facts(run, experiment, checkpoint), **facts)
+    try:
+        with screen, run.journal(None if checkpoint is None else checkpoint.manifest.logs) as journal:
+            _run_to_end(run, config, experiment, checkpoint, screen, signals, journal)
+    except Eigen2Error as error:
+        status = "stopped" if isinstance(error, StoppedEarly) else "failed"
+        _note(run, screen.say, status=status, reason=str(error))
+        raise
+    except BaseException as error:
+        _note(run, screen.say, status="failed", reason=repr(error))
+        raise
+    _note(run, screen.say, status="done", reason=None)
+
+
+def _run_to_end(
+    run: Run, config: Config, experiment: Experiment, checkpoint: Checkpoint | None,
+    screen: TrainingConsole, signals: StopSignals, journal: Journal,
+) -> None:  # fmt: skip
+    trainer = experiment.trainer
+    start = step = 0 if checkpoint is None else checkpoint.manifest.step
+    screen.begin(run.name, trainer, step)
+    origin = identity(config, experiment.data_fingerprint)
+    checkpointer = Checkpointer(run, config, trainer, origin, journal, screen.say)
+    metrics: dict[str, float] = {}
+    try:
+        if checkpoint is None:
+            journal.event("start", f"run {run.name} begins")
+            checkpointer.save(0, metrics, "init")
+        elif trainer.done and checkpointer.is_finished(step):
+            return
+        else:
+            journal.event("resume", f"run {run.name} goes on after step {step}")
+        while not trainer.done and signals.received is None:
+            metrics = _step(trainer, signals)
+            step += 1
+            screen.stepped(step, metrics)
+            _log(journal, trainer, screen, step, metrics)
+            if step % config.checkpoint.every == 0 and not trainer.done and signals.received is None:
+                checkpointer.save(step, metrics)
+        if trainer.done:
+            checkpointer.save(step, metrics, "final", wait=True)
+            return
+        checkpointer.save(step, metrics, wait=True)
+    except StepDropped:
+        checkpointer.collect()
+        journal.event("dropped", f"step {step + 1} did not end within the grace period and was dropped")
+    finally:
+        checkpointer.close()
+    safe = start if checkpointer.safe_step is None else checkpointer.safe_step
+    raise StoppedEarly(
+        f"Stopped by {signals.received}; step {safe} is saved and `eigen2 train --resume {run.path}` goes on from there."
+    )
+
+
+def _step(trainer: Trainer, signals: StopSignals) -> dict[str, float]:
+    signals.step_begins()
+    try:
+        metrics = trainer.step()
+    except WorkersLostError as error:
+        # A signal to the whole process group ends the workers too: then the step is lost, not the run.
+        if signals.received is not None:
+            raise StepDropped from error
+        raise
+    finally:
+        signals.step_ends()
+    return metrics | ({"best_score": trainer.best_score} if math.isfinite(trainer.best_score) else {})
+
+
+def _log(
+    journal: Journal, trainer: Trainer, screen: TrainingConsole, step: int, metrics: dict[str, float]
+) -> None:
+    journal.append("metrics", {"step": step, **metrics})
+    for name, records in trainer.take_records().items():
+        for record in records:
+            journal.append(name, record)
+    moment = {"step": step, "time": round(time.time(), 3), "seconds": round(screen.seconds, 3)}
+    journal.append("memory", {**moment, "rss_bytes": screen.rss, "owners": trainer.owners()})
+
+
+def restore(
+    run: Run, config: Config, experiment: Experiment, checkpoint: Checkpoint, say: Callable[[str], None],
+    *, with_replay: bool = True,
+) -> None:  # fmt: skip
+    """Put a checkpoint's state and replay into a freshly opened experiment; both must belong to it."""
+    from eigen2.replay import Replay
+
+    manifest, trainer = checkpoint.manifest, experiment.trainer
+    check_identity(run, manifest.identity, config, experiment.data_fingerprint)
+    trainer.load_state_dict(checkpoint.state())
+    if not with_replay or manifest.replay is None:
+        return
+    replay = Replay.restore(manifest.replay, checkpoint.objects.read)
+    replay.compress = config.replay.compress
+    trainer.use_replay(replay)
+    if manifest.replay_step != manifest.step:
+        say(
+            f"The newest replay is of step {manifest.replay_step} (replay.every): the run goes on from step "
+            f"{manifest.step} with it, which is not bit-identical to an uninterrupted one."
+        )
+
+
+def _start_facts(run: Run, experiment: Experiment, checkpoint: Checkpoint | None) -> dict[str, Any]:
+    facts = describe_start(this_command(), experiment.data_fingerprint or None)
+    facts["steps"] = experiment.trainer.steps
+    if checkpoint is None:
+        return facts
+    resume = {key: facts[key] for key in ("command", "started", "host", "git")}
+    resumes = [*run.metadata().get("resumes", []), resume]
+    return {"status": "running", "reason": None, "steps": facts["steps"], "resumes": resumes}
+
+
+def _note(run: Run, say: Callable[[str], None], **facts: Any) -> None:
+    """Update run.json; a disk that does not take it is said, and stops nothing."""
+    try:
+        run.note(**facts)
+    except OSError as error:
+        say(f"{run.metadata_file} could not be updated ({error}).")

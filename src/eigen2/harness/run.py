@@ -1,0 +1,144 @@
+"""A run directory and everything that is written into it.
+
+    runs/NAME/   config.yaml run.json *.jsonl objects/ checkpoints/ lock
+
+Reading needs nothing. Writing the training state needs `owned()`: one process at a time has the lock, the journal and
+the right to collect garbage. An evaluation may be added by anyone, also while the run trains.
+"""
+
+import json
+import os
+import re
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from eigen2.errors import ConfigError, DamagedStateError
+from eigen2.harness.journal import Journal, cut_back, plain, read_log
+from eigen2.harness.lock import RunLock
+from eigen2.store.checkpoints import Checkpoints
+from eigen2.store.durable import remove_temporaries, write_atomically
+
+if TYPE_CHECKING:
+    from eigen2.config import Config
+    from eigen2.evaluation.result import Evaluation
+
+LOGS = ("metrics", "events", "lineage", "memory")
+"""Append-only logs that a resume cuts back to its checkpoint. `evaluations` is kept whole: a use of the holdout is
+never forgotten."""
+
+
+class Run:
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def config_file(self) -> Path:
+        return self.path / "config.yaml"
+
+    @property
+    def metadata_file(self) -> Path:
+        return self.path / "run.json"
+
+    @cached_property
+    def checkpoints(self) -> Checkpoints:
+        return Checkpoints(self.path, self.pinned)
+
+    def log(self, name: str) -> Path:
+        return self.path / f"{name}.jsonl"
+
+    # Facts
+
+    def write_config(self, config: "Config") -> None:
+        import yaml
+
+        text = yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False)
+        write_atomically(self.config_file, text.encode())
+
+    def read_config(self) -> "Config":
+        from eigen2.config import validate
+
+        try:
+            return validate(self.raw_config())
+        except ConfigError as error:
+            raise DamagedStateError(f"{self.config_file} cannot be read as a config: {error}") from error
+
+    def raw_config(self) -> Any:
+        """config.yaml as it stands, in the words of the version that wrote it."""
+        import yaml
+
+        try:
+            return yaml.safe_load(self.config_file.read_text(encoding="utf-8"))
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise DamagedStateError(f"{self.config_file} cannot be read as a config: {error}") from error
+
+    def metadata(self) -> dict[str, Any]:
+        """What run.json says; empty before there is one."""
+        if not self.metadata_file.exists():
+            return {}
+        return dict(json.loads(self.metadata_file.read_text(encoding="utf-8")))
+
+    def note(self, **facts: Any) -> None:
+        """Update run.json."""
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        values = {**self.metadata(), **facts, "updated": now}
+        write_atomically(self.metadata_file, (json.dumps(values, indent=2) + "\n").encode())
+
+    # Evaluations
+
+    def evaluations(self) -> list[dict[str, Any]]:
+        return read_log(self.log("evaluations"))
+
+    def add_evaluation(self, evaluation: "Evaluation") -> None:
+        """One line in evaluations.jsonl, written whole, and its series as objects.
+
+        The line comes first: from then on its objects are pinned, and no garbage collection of a run that trains
+        meanwhile takes them away.
+        """
+        from eigen2.harness.tables import to_parquet
+        from eigen2.store.objects import reference
+
+        tables = {name: to_parquet(columns) for name, columns in evaluation.series.items()}
+        named = {name: reference([content]).hash for name, content in tables.items()}
+        record = {"time": round(time.time(), 3), **evaluation.facts, "series": named}
+        line = (json.dumps(plain(record), allow_nan=False) + "\n").encode()
+        handle = os.open(self.log("evaluations"), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            os.write(handle, line)
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        for content in tables.values():
+            self.checkpoints.objects.put(content)
+
+    def pinned(self) -> set[str]:
+        """Objects that stay although no checkpoint names them: the series of evaluations.
+
+        Whatever looks like a name counts, so that a line that is damaged or half written protects its objects too.
+        """
+        path = self.log("evaluations")
+        return set(re.findall("[0-9a-f]{64}", path.read_text("latin-1"))) if path.exists() else set()
+
+    # Ownership
+
+    @contextmanager
+    def owned(self) -> Iterator[RunLock]:
+        """The right to train this run; what a killed owner left behind is removed first."""
+        with RunLock(self.path) as lock:
+            remove_temporaries(self.path)
+            self.checkpoints.clean()
+            yield lock
+
+    @contextmanager
+    def journal(self, sizes: Mapping[str, int] | None) -> Iterator[Journal]:
+        """The logs, cut back to the `sizes` of a checkpoint, or emptied when a run begins anew; owners only."""
+        cut_back(self.path, dict.fromkeys(LOGS, 0) if sizes is None else sizes)
+        with closing(Journal(self.path, LOGS)) as journal:
+            yield journal

@@ -1,0 +1,106 @@
+"""Claims about stored state that a user can check: fingerprint and verify-resume."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from eigen2.algorithms import registry
+from eigen2.algorithms.contract import Trainer
+from eigen2.errors import ConfigError
+from eigen2.harness.loop import restore
+from eigen2.harness.run import Run
+from eigen2.harness.training import Host
+from eigen2.store.checkpoints import Checkpoint
+from eigen2.store.objects import reference
+from eigen2.store.state import fingerprint
+
+VOLATILE = ("ram_bytes",)
+"""Facts in a replay's manifest that describe the process, not the contents."""
+
+
+def run_fingerprint(run: Run) -> dict[str, Any]:
+    """One hash over the training state and the replay of the newest good checkpoint."""
+    checkpoint = run.checkpoints.newest_good().checkpoint
+    if checkpoint is None:
+        raise ConfigError(f"{run.path} has no checkpoint yet.")
+    return {"step": checkpoint.manifest.step, "fingerprint": _fingerprint(checkpoint)}
+
+
+def _fingerprint(checkpoint: Checkpoint) -> str:
+    replay = checkpoint.manifest.replay or {}
+    contents = {key: value for key, value in replay.items() if key not in VOLATILE}
+    return fingerprint({"state": checkpoint.state(), "replay": contents})
+
+
+@dataclass(frozen=True)
+class Proof:
+    """Outcome of running the steps between two checkpoints again."""
+
+    first: int
+    last: int
+    differing: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        return not self.differing
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "ok": self.ok,
+            "from_step": self.first,
+            "to_step": self.last,
+            "differing": list(self.differing),
+        }
+
+
+def verify_resume(run: Run, say: Callable[[str], None]) -> Proof:
+    """Resume from `previous` in this process, run up to `latest`, and compare every tensor and the replay."""
+    missing = {"previous", "latest"} - set(run.checkpoints.names())
+    if missing:
+        raise ConfigError(f"{run.path} has no {' and no '.join(sorted(missing))} checkpoint to compare yet.")
+    before, after = run.checkpoints.load("previous"), run.checkpoints.load("latest")
+    if before.manifest.replay is not None and before.manifest.replay_step != before.manifest.step:
+        raise ConfigError(
+            "The previous checkpoint has no replay of its own (replay.every > 1): nothing to prove."
+        )
+    config = run.read_config()
+    with registry.algorithm(config.alg.kind).open(config, Host(config, run).services) as experiment:
+        restore(run, config, experiment, before, say)
+        trainer = experiment.trainer
+        for _ in range(before.manifest.step, after.manifest.step):
+            trainer.step()
+        again = trainer.state_dict()
+        differing = _differing(after.state(), again)
+        if after.manifest.replay is not None and after.manifest.replay_step == after.manifest.step:
+            replay = _manifest_now(trainer)
+            differing += _differing_replay(after.manifest.replay, replay)
+    return Proof(before.manifest.step, after.manifest.step, tuple(differing))
+
+
+def _differing(stored: dict[str, Any], again: dict[str, Any]) -> list[str]:
+    return [
+        name
+        for name in sorted(stored.keys() | again.keys())
+        if fingerprint({name: stored.get(name)}) != fingerprint({name: again.get(name)})
+    ]
+
+
+def _manifest_now(trainer: Trainer) -> Mapping[str, Any]:
+    """The manifest that a save of the trainer's replay would write; nothing is stored."""
+    if trainer.replay is None:
+        return {}
+    return trainer.replay.snapshot().write(lambda chunks: reference(chunks).hash, lambda name: True)
+
+
+def _differing_replay(stored: Any, again: Any) -> list[str]:
+    keys = sorted((stored.keys() | again.keys()) - set(VOLATILE))
+    return [f"replay.{key}" for key in keys if stored.get(key) != _as_json(again.get(key))]
+
+
+def _as_json(value: Any) -> Any:
+    """What a value is after a trip through a manifest: tuples become lists."""
+    if isinstance(value, dict):
+        return {str(key): _as_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_as_json(item) for item in value]
+    return value

@@ -1,1 +1,0 @@
-"""PWM: a policy learned by first-order gradients through a world model, MLP or flow-matching dynamics."""

@@ -1,0 +1,59 @@
+"""States and configs that were saved by format 1 load under their present names."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from eigen2.algorithms.contract import Services
+from eigen2.algorithms.erl.experiment import open_experiment
+from eigen2.algorithms.erl.upgrade import upgrade
+from eigen2.config import validate
+from eigen2.store.checkpoints import Checkpoints
+from eigen2.store.state import fingerprint
+
+FORMAT1 = Path(__file__).parents[2] / "upgrade" / "format1"
+
+
+def state_of(name):
+    return Checkpoints(FORMAT1 / name).load("latest").state()
+
+
+def leaves(state, prefix=""):
+    for key, value in state.items() if isinstance(state, dict) else enumerate(state):
+        if isinstance(value, dict | list):
+            yield from leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+@pytest.mark.parametrize("name", ["erl_orders", "erl_weights", "erl_gym"])
+def test_a_state_of_format_1_loads_whole(name):
+    config = validate(yaml.safe_load((FORMAT1 / name / "config.yaml").read_text(encoding="utf-8")))
+    stored = state_of(name)
+    with open_experiment(config, Services(datasets=None, fingerprint=fingerprint)) as experiment:
+        experiment.trainer.load_state_dict(stored)
+        loaded = dict(leaves(experiment.trainer.state_dict()))
+    expected = dict(leaves(upgrade(stored)))
+    assert loaded.keys() == expected.keys()
+    for key, value in expected.items():
+        np.testing.assert_array_equal(np.asarray(loaded[key]), np.asarray(value), err_msg=key)
+
+
+def test_old_operators_get_their_present_names():
+    state = state_of("erl_weights")
+    state["genealogy"]["births"][:3] = [["cem.middle", [0]], ["rested", [1]], ["relieved", [2]]]
+    births = upgrade(state)["genealogy"]["births"]
+    assert births[:3] == [["cem.mean", [0]], ["skipped", [1]], ["replaced", [2]]]
+    assert births[3:] == state["genealogy"]["births"][3:]
+
+
+def test_a_present_state_is_left_as_it_is():
+    present = upgrade(state_of("erl_gym"))
+    assert upgrade(present) is present
+
+
+def test_old_config_keys_are_read(alg):
+    config = alg(taper=3, founding=2)
+    assert (config.training_decay_after, config.warmup_generations) == (3, 2)

@@ -1,0 +1,76 @@
+import numpy as np
+import torch
+
+from eigen2 import seeds
+from eigen2.algorithms.pwm.collector import Collector, schema_of
+from eigen2.algorithms.pwm.config import ModelConfig
+from eigen2.algorithms.pwm.sequences import cut_sequences, whole_sequences
+from eigen2.algorithms.pwm.world_model import WorldModel
+from eigen2.envs.control.catalogue import make_task
+from eigen2.replay.buffer import Replay
+
+
+def experience(steps=60):
+    task = make_task("dflex_hopper")
+    stream = np.random.default_rng(0)
+    collector = Collector(task, task.open(4, 2, "start"), Replay(schema_of(task), 10_000, seed=2))
+    collector.run(lambda observation, fresh: stream.uniform(-1, 1, (4, 3)).astype(np.float32), steps)
+    return collector.replay
+
+
+def test_sequences_follow_one_episode_and_mark_what_lies_behind_its_end():
+    replay = experience()
+    batch = cut_sequences(replay, 500, 8, 0, seeds.generator(0, "test"))
+    everything = replay.transitions(np.arange(len(replay))).clone()
+    following = {
+        row.numpy().tobytes(): after
+        for row, after in zip(everything.observation["obs"], everything.next_observation["obs"], strict=True)
+    }
+    valid = batch.valid.numpy().astype(bool)
+    assert valid[0].all()
+    assert (~valid).any()
+    for t, n in np.argwhere(valid):
+        assert (following[batch.observation[t, n].numpy().tobytes()] == batch.observation[t + 1, n]).all()
+    for n in np.flatnonzero(~valid[-1]):
+        last = valid[:, n].sum() - 1
+        newest = batch.observation[last + 1, n].numpy().tobytes() not in following
+        assert batch.terminated[last, n] == 1 or newest
+        assert not valid[last + 1 :, n].any()
+
+
+def test_falls_are_seen_at_every_depth_as_often_as_they_happen():
+    replay = experience(120)
+    batch = cut_sequences(replay, 20_000, 8, 0, seeds.generator(0, "test"))
+    share = replay.transitions(np.arange(len(replay))).step["terminated"].float().mean().item()
+    seen = ((batch.terminated * batch.valid).sum(1) / batch.valid.sum(1)).numpy()
+    np.testing.assert_allclose(seen, share, rtol=0.35)
+    assert share > 0.01
+
+
+def test_drawn_batches_are_not_overwritten_by_the_next_draw():
+    replay = experience()
+    stream = seeds.generator(0, "test")
+    first = cut_sequences(replay, 50, 4, 0, stream)
+    kept = [tensor.clone() for tensor in vars(first).values()]
+    cut_sequences(replay, 50, 4, 0, stream)
+    for before, after in zip(kept, vars(first).values(), strict=True):
+        assert (before == after).all()
+
+
+def test_whole_sequences_are_valid_throughout_and_end_an_episode_only_at_their_last_step():
+    batch = whole_sequences(experience(120), 2000, 8, 0)
+    assert (batch.valid == 1).all()
+    assert (batch.terminated[:-1] == 0).all()
+    assert batch.terminated[-1].sum() > 0
+
+
+def test_a_model_of_whole_sequences_expects_falls_about_as_often_as_they_happen():
+    replay = experience(400)
+    share = replay.transitions(np.arange(len(replay))).step["terminated"].float().mean()
+    model = WorldModel(
+        ModelConfig(latent=16, units=(16,), encoder_units=(16,)), 11, 3, torch.Generator().manual_seed(0)
+    )
+    torch.nn.init.constant_(model.termination_head.bias, float(torch.logit(share)))
+    loss = model.loss(whole_sequences(replay, 20_000, 8, 0), 1.0, torch.Generator().manual_seed(0))
+    (slope,) = torch.autograd.grad(loss.termination, model.termination_head.bias)
+    assert abs(slope.item()) < 0.35 * share.item()

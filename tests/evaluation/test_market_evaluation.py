@@ -1,0 +1,198 @@
+"""An evaluation is complete, reproducible, plain JSON, and changes nothing."""
+
+import json
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from eigen2.envs.trading import TradingCore
+from eigen2.errors import ConfigError
+from eigen2.evaluation.backtest import run_policy
+from eigen2.evaluation.holdout import HoldoutUses
+from eigen2.evaluation.ledger import TrialLedger
+from eigen2.evaluation.market import evaluate_market, evaluate_market_policy
+from eigen2.evaluation.named import POLICIES, evaluate_named, named_policy
+from eigen2.evaluation.policies import cash, equal_weight_benchmark
+from eigen2.evaluation.table import evaluation_table
+from eigen2.seeds import generator
+
+SEED = 7
+FIXED = {
+    "split",
+    "verdict",
+    "evidence_of_skill",
+    "champion",
+    "benchmarks",
+    "trials",
+    "deflated_sharpe",
+    "pbo",
+    "holdout_looks",
+}
+FIXED_RECORD = {"log_return", "sharpe", "sharpe_ci", "max_drawdown", "turnover"}
+
+
+def evaluate(setting, name, split="holdout", **more):
+    market, config = setting
+    strategy = named_policy(name, market, config, split, seed=SEED)
+    return evaluate_market(market, config, strategy, split, seed=SEED, **more)
+
+
+@pytest.fixture(scope="module")
+def oracle_evaluation(planted):
+    market, config = planted
+    return evaluate(planted, "oracle", ledger=ledger_of(market, config), uses=HoldoutUses(2, 1))
+
+
+def ledger_of(market, config, skill=0.0):
+    days = market.validation
+    rival = equal_weight_benchmark(market, config, days)
+    benchmark = run_policy(TradingCore(market, rival.config, 1), rival.policy, days).log_returns[0]
+    ledger = TrialLedger(benchmark)
+    rng = generator(0, "ledger")
+    for generation in range(5):
+        ledger.record(generation, benchmark + skill + 0.004 * rng.normal(size=(16, len(benchmark))))
+    return ledger
+
+
+@pytest.mark.parametrize("name", ["equal_weight", "rebalanced", "random", "cash"])
+@pytest.mark.parametrize("split", ["validation", "holdout"])
+def test_a_named_policy_is_evaluated_without_a_run(sp20, name, split):
+    found = json.loads(json.dumps(evaluate(sp20, name, split).to_json(), allow_nan=False))
+    assert set(found) >= FIXED
+    assert set(found["champion"]) >= FIXED_RECORD
+    assert set(found["benchmarks"]) == {"equal_weight", "rebalanced", "random", "cash"}
+    assert all(set(record) >= FIXED_RECORD for record in found["benchmarks"].values())
+    assert found["split"] == split
+    assert found["trials"] == 0
+    assert found["deflated_sharpe"] is None
+    assert found["pbo"] is None
+    assert found["evidence_of_skill"] is False
+    assert found["verdict"].startswith("no evidence of skill")
+    assert any("survivors" in caveat for caveat in found["caveats"])
+
+
+def test_a_policy_equal_to_a_benchmark_gets_the_same_figures(sp20):
+    found = evaluate(sp20, "rebalanced").to_json()
+    assert found["champion"]["log_return"] == found["benchmarks"]["rebalanced"]["log_return"]
+    assert found["champion"]["turnover"] == found["benchmarks"]["rebalanced"]["turnover"]
+
+
+def test_the_oracle_of_a_planted_market_shows_skill(oracle_evaluation):
+    found = oracle_evaluation.to_json()
+    assert found["evidence_of_skill"] is True
+    assert found["verdict"].startswith("evidence of skill")
+    assert found["share_of_oracle"] == pytest.approx(1.0)
+    assert found["excess"]["ci"][0] > 0.0
+
+
+def test_trials_are_counted_and_corrected_for(oracle_evaluation):
+    found = oracle_evaluation.to_json()
+    assert found["trials"] == 80
+    assert 40 < found["effective_trials"] <= 80
+    assert found["deflated_sharpe"] > 0.95
+    assert 0.0 <= found["pbo"] <= 1.0
+    assert found["holdout_looks"] == 2
+
+
+def test_evaluating_twice_gives_the_same_answer(planted):
+    assert evaluate(planted, "random").to_json() == evaluate(planted, "random").to_json()
+
+
+def test_a_bare_policy_function_is_evaluated_under_the_given_rules(noise):
+    market, config = noise
+    found = evaluate_market(market, config, cash, "holdout", seed=SEED).to_json()
+    assert found["policy"] == "champion"
+    assert found["champion"]["sharpe"] is None
+    assert found["champion"]["log_return"] == 0.0
+    assert found["verdict"] == "no evidence of skill: the champion never traded"
+
+
+def test_random_play_reports_its_range_over_the_draws(noise):
+    record = evaluate(noise, "random").to_json()["benchmarks"]["random"]
+    low, high = record["log_return_range"]
+    assert low < record["log_return"] < high
+
+
+def test_a_worn_holdout_is_named_in_the_caveats(planted):
+    found = evaluate(planted, "equal_weight", uses=HoldoutUses(total=5, champions=3))
+    assert any("3 different champions" in caveat for caveat in found.caveats)
+
+
+def test_series_belong_to_the_days_of_the_split(planted):
+    market, _ = planted
+    found = evaluate(planted, "oracle")
+    series = found.result().series
+    assert set(series) == {"returns", "weights", "trades"}
+    assert set(series["returns"]) == {"date", "champion", *found.benchmarks}
+    assert list(series["weights"]) == ["date", *(market.symbols[i] for i in market.tradable)]
+    assert list(series["trades"]) == ["date", "turnover", "opened"]
+    expected = market.dates[market.holdout.start + 1 : market.holdout.stop]
+    for table in series.values():
+        assert table["date"].dtype == "datetime64[D]"
+        np.testing.assert_array_equal(table["date"], expected)
+        assert {column.shape for column in table.values()} == {expected.shape}
+
+
+def test_series_tell_what_the_champion_earned_held_and_traded(planted):
+    found = evaluate(planted, "oracle")
+    series = found.result().series
+    record = found.champion
+    assert np.expm1(series["returns"]["champion"].sum()) == pytest.approx(record.performance.simple_return)
+    shares = [column for name, column in series["weights"].items() if name != "date"]
+    assert {column.dtype for column in shares} == {np.dtype(np.float32)}
+    assert np.mean(np.sum(shares, axis=0)) == pytest.approx(record.exposure, rel=1e-5)
+    assert series["trades"]["turnover"].mean() * 252 == pytest.approx(record.turnover)
+    assert series["trades"]["opened"].sum() == record.trades
+
+
+def test_a_champion_is_evaluated_with_its_fingerprint_and_the_uses_of_the_holdout(noise):
+    market, config = noise
+    records = [{"split": "holdout", "champion": "old"}, {"split": "validation", "champion_fingerprint": "x"}]
+    found = evaluate_market_policy(
+        market, config, cash, "holdout", seed=SEED, champion_fingerprint="new", records=records
+    )
+    assert found.facts["champion_fingerprint"] == "new"
+    assert found.facts["champion"]["log_return"] == 0.0
+    assert found.facts["holdout_looks"] == 2
+    json.dumps(found.facts, allow_nan=False)
+    assert any("2 different champions" in caveat for caveat in found.facts["caveats"])
+    on_validation = evaluate_market_policy(
+        market, config, cash, "validation", seed=SEED, champion_fingerprint="new", records=records
+    )
+    assert on_validation.facts["holdout_looks"] == 0
+
+
+def test_a_benchmark_is_evaluated_by_its_name(noise):
+    _, config = noise
+    found = evaluate_named("rebalanced", config, SEED, "validation")
+    assert found.facts == evaluate(noise, "rebalanced", "validation").to_json()
+    assert set(found.series) == {"returns", "weights", "trades"}
+
+
+def test_unknown_names_are_refused_with_the_known_ones(sp20):
+    market, config = sp20
+    with pytest.raises(ConfigError, match="equal_weight, rebalanced"):
+        named_policy("genius", market, config, "holdout", seed=SEED)
+    with pytest.raises(ConfigError, match="no oracle"):
+        named_policy("oracle", market, config, "holdout", seed=SEED)
+    with pytest.raises(ConfigError, match="validation or holdout"):
+        evaluate_market(market, config, cash, "train", seed=SEED)
+    assert "oracle" in POLICIES
+
+
+def test_the_table_shows_verdict_evidence_and_caveats(oracle_evaluation):
+    console = Console(width=160)
+    with console.capture() as capture:
+        console.print(evaluation_table(oracle_evaluation))
+    text = capture.get()
+    for words in (
+        "equal weight",
+        "oracle",
+        "evidence of skill",
+        "deflated Sharpe",
+        "PBO",
+        "holdout uses 2",
+        "note:",
+    ):
+        assert words in text

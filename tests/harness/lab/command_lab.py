@@ -1,0 +1,185 @@
+"""How the tests run `eigen2`: real processes, tiny configurations."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+SERVER = Path(__file__).with_name("command_server.py")
+ALGORITHM = (
+    "alg.population=4", "alg.generations=3", "alg.windows=2", "alg.validation_windows=2", "alg.learners=1",
+    "alg.elites=1", "alg.gradient_steps=2", "alg.batch=16", "alg.learning_starts=10", "alg.hidden=8",
+    "replay.capacity=2000",
+)  # fmt: skip
+ORDERS = (
+    "env.data=random_walk", "env.synthetic.days=400", "env.synthetic.symbols=4", "env.window=8",
+    "env.trading_days=20", "env.settlement_days=5", "env.max_holding_days=5", "env.validation_days=60",
+    "env.holdout_days=60", "env.embargo_days=5", "alg.direct_steps=0", *ALGORITHM,
+)  # fmt: skip
+"""Four agents, three generations, four symbols: less than a second of training."""
+WEIGHTS = (
+    *ORDERS, "env.actions=weights", "alg.direct_steps=2", "alg.direct_days=8", "alg.direct_runs=2",
+)  # fmt: skip
+PENDULUM = ("env=gym", "env.id=Pendulum-v1", "env.max_episode_steps=20", *ALGORITHM)
+SMALL_PWM = (
+    "env=pendulum", "alg.iterations=3", "alg.environments=4", "alg.steps=4", "alg.random_steps=12",
+    "alg.horizon=4", "alg.evaluate_every=1", "alg.evaluate_episodes=2", "alg.model.updates=2",
+    "alg.model.bootstrap_updates=2", "alg.model.batch=8", "alg.model.latent=16", "alg.model.encoder_units=[16]",
+    "alg.model.units=[16]", "alg.actor.units=[16]", "alg.actor.batch=8", "alg.actor.updates=1",
+    "alg.critic.units=[16]", "replay.capacity=2000", "checkpoint.every=1",
+)  # fmt: skip
+WORLD_MODEL = ("alg=pwm_tiny", *SMALL_PWM)
+FLOW_WORLD_MODEL = (
+    "alg=pwm_tiny_flow", "alg.model.flow.integrator=heun", "alg.model.flow.substeps=4", *SMALL_PWM,
+)  # fmt: skip
+SB3 = {
+    name: (
+        f"alg=sb3_{name}", "env=gym", "env.max_episode_steps=30", "alg.env_steps=150", "alg.steps_per_round=50",
+        "alg.evaluate_episodes=1", f"alg.settings={{{settings}, policy_kwargs: {{net_arch: [8]}}}}", "replay.capacity=1000",
+    )
+    for name, settings in (
+        ("sac", "learning_starts: 20, batch_size: 16"), ("td3", "learning_starts: 20, batch_size: 16"),
+        ("ppo", "n_steps: 50, batch_size: 25, n_epochs: 2"),
+    )
+}  # fmt: skip
+PLUG_INS = os.pathsep.join(str(Path(__file__).parents[3] / place) for place in ("examples", "tests/plugin"))
+"""PYTHONPATH under which alg=random_search, the example, is registered."""
+RANDOM_SEARCH = ("alg=random_search", "env=gym", "env.max_episode_steps=30", "alg.tries=8")
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended."""
+
+    code: int
+    """Exit code; minus the signal's number when it was killed."""
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """The one JSON value on stdout."""
+        (line,) = self.out.splitlines()
+        return json.loads(line)
+
+    @property
+    def killed(self) -> bool:
+        return self.code < 0
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Something that happens to a command on the `count`-th time; see command_server.py."""
+
+    on: str
+    do: str
+    count: int = 1
+    path: str = ""
+    room: int = 0
+
+
+class Started:
+    """A command that is running."""
+
+    def __init__(self, lab: "Lab", pid: int, out: Path, err: Path) -> None:
+        self.lab, self.pid, self.out, self.err = lab, pid, out, err
+
+    def wait(self) -> Done:
+        code = self.lab.ask({"wait": self.pid, "stopped": False})["status"]
+        return Done(code, self.out.read_text(encoding="utf-8"), self.err.read_text(encoding="utf-8"))
+
+    def wait_stopped(self) -> None:
+        """Wait for the moment at which SIGSTOP holds the command; `signal(SIGCONT)` lets it go on."""
+        self.lab.ask({"wait": self.pid, "stopped": True})
+
+    def signal(self, number: signal.Signals) -> None:
+        os.kill(self.pid, number)
+
+
+class Lab:
+    """Runs commands below `directory`, which is their working directory unless another is given."""
+
+    def __init__(
+        self, directory: Path, prefix: tuple[str, ...] = (), warm_up: tuple[tuple[str, ...], ...] = ()
+    ) -> None:
+        self.directory = directory
+        self._server = subprocess.Popen(
+            [*prefix, sys.executable, str(SERVER), json.dumps(warm_up)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": PLUG_INS},
+        )
+        self._count = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._server.stdin is not None
+        self._server.stdin.close()
+        self._server.wait()
+
+    @property
+    def pid(self) -> int:
+        return self._server.pid
+
+    def start(
+        self,
+        *arguments: str | Path,
+        cwd: Path | None = None,
+        moments: tuple[Moment, ...] = (),
+        cpu_seconds: float | None = None,
+        environment: dict[str, str] | None = None,
+    ) -> Started:
+        self._count += 1
+        out, err = (self.directory / f"command-{self._count}.{kind}" for kind in ("out", "err"))
+        answer = self.ask(
+            {
+                "arguments": [str(argument) for argument in arguments],
+                "cwd": str(cwd or self.directory),
+                "environment": environment or {},
+                "out": str(out),
+                "err": str(err),
+                "moments": [vars(moment) for moment in moments],
+                "cpu_seconds": cpu_seconds,
+            }
+        )
+        return Started(self, answer["pid"], out, err)
+
+    def run(self, *arguments: str | Path, **options: Any) -> Done:
+        return self.start(*arguments, **options).wait()
+
+    def train(
+        self, run_name: str, overrides: tuple[str, ...], root: Path, *more: str, **options: Any
+    ) -> Path:
+        """Train to the end; returns the run directory."""
+        done = self.run("train", *overrides, f"run.root={root}", f"run.name={run_name}", *more, **options)
+        assert done.code == 0, done.err
+        return root / run_name
+
+    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        assert self._server.stdin is not None
+        assert self._server.stdout is not None
+        self._server.stdin.write(json.dumps(request) + "\n")
+        self._server.stdin.flush()
+        answer: dict[str, Any] = json.loads(self._server.stdout.readline())
+        return answer
+
+
+def newest(run: Path) -> int:
+    """Step of the newest committed checkpoint; -1 when there is none."""
+    manifests = [json.loads(path.read_bytes())["body"] for path in (run / "checkpoints").glob("*.json")]
+    return max((manifest["step"] for manifest in manifests), default=-1)
+
+
+def story(run: Path) -> dict[str, bytes]:
+    """What two runs of the same seed must have in common to the last byte, beside their fingerprint."""
+    return {
+        name: (run / name).read_bytes()
+        for name in ("metrics.jsonl", "lineage.jsonl", "best_agent.safetensors")
+    }

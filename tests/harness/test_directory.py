@@ -1,0 +1,94 @@
+"""A run has a directory of its own with a name people can read, wherever the command is called."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from eigen2.config import load_config
+from eigen2.errors import ConfigError, DamagedStateError
+from eigen2.harness.directory import create_run, find_run
+
+
+def test_a_run_is_named_after_algorithm_data_and_seed(tmp_path: Path) -> None:
+    run = create_run(load_config([f"run.root={tmp_path}", "seed=3"]))
+    assert run.path == tmp_path / "erl_sp20_seed3"
+    assert run.read_config().seed == 3
+
+
+def test_a_file_gives_its_name_and_a_gymnasium_task_its_id(tmp_path: Path) -> None:
+    file = create_run(load_config([f"run.root={tmp_path}", "env.data=/somewhere/my_prices.csv"]))
+    task = create_run(load_config([f"run.root={tmp_path}", "env=gym", "env.id=ALE/Thing-v5"]))
+    assert (file.name, task.name) == ("erl_my_prices_seed7", "erl_ALE-Thing-v5_seed7")
+
+
+def test_a_taken_name_gets_a_number(tmp_path: Path) -> None:
+    config = load_config([f"run.root={tmp_path}", "run.name=mine"])
+    assert [create_run(config).name for _ in range(3)] == ["mine", "mine-2", "mine-3"]
+
+
+def test_a_file_in_the_way_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("precious")
+    assert create_run(load_config([f"run.root={tmp_path}", "run.name=mine"])).name == "mine-2"
+    assert (tmp_path / "mine").read_text() == "precious"
+
+
+def test_runs_created_at_the_same_time_get_different_directories(tmp_path: Path) -> None:
+    config = load_config([f"run.root={tmp_path}"])
+    with ThreadPoolExecutor(8) as pool:
+        runs = list(pool.map(lambda _: create_run(config), range(24)))
+    assert len({run.path for run in runs}) == 24
+    assert (tmp_path / "latest").resolve() in {run.path for run in runs}
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_latest_points_to_the_newest_run(tmp_path: Path) -> None:
+    config = load_config([f"run.root={tmp_path}"])
+    create_run(config)
+    newest = create_run(config)
+    assert find_run(None, tmp_path).path == newest.path
+    assert (tmp_path / "latest").readlink() == Path(newest.name)
+
+
+def test_a_relative_root_is_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = create_run(load_config(["run.root=some/where"]))
+    assert run.path == tmp_path / "some" / "where" / "erl_sp20_seed7"
+    monkeypatch.chdir("/")
+    assert run.read_config().seed == 7
+
+
+def test_a_run_is_found_by_directory_and_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = create_run(load_config([f"run.root={tmp_path}", "run.name=mine"]))
+    monkeypatch.chdir(tmp_path)
+    for name in ("mine", "./mine", str(tmp_path / "mine"), "latest"):
+        assert find_run(name, tmp_path).path == run.path
+
+
+def test_a_stranger_of_the_same_name_does_not_hide_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = create_run(load_config([f"run.root={tmp_path / 'runs'}", "run.name=mine"]))
+    (tmp_path / "mine").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert find_run("mine", Path("runs")).path == run.path
+
+
+def test_a_directory_that_is_no_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="not a run directory"):
+        find_run(str(tmp_path), tmp_path)
+
+
+@pytest.mark.parametrize("name", ["a/b", "..", ".", "latest", ".hidden"])
+def test_a_name_that_cannot_be_a_directory_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match=r"run\.name"):
+        create_run(load_config([f"run.root={tmp_path}", f"run.name={name}"]))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("text", ["seed: [", "seed: minus one", "unknown: 1", "\udcff"])
+def test_a_damaged_config_is_refused_by_its_path(tmp_path: Path, text: str) -> None:
+    run = create_run(load_config([f"run.root={tmp_path}"]))
+    run.config_file.write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(DamagedStateError, match=str(run.config_file)):
+        run.read_config()

@@ -1,0 +1,187 @@
+"""The harness knows no RL: it runs a sorting algorithm, because that keeps the contract."""
+
+import io
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pytest
+import torch
+from rich.console import Console
+
+from eigen2 import seeds
+from eigen2.algorithms import registry
+from eigen2.algorithms.contract import (
+    Algorithm,
+    AlgorithmConfig,
+    Evaluation,
+    Experiment,
+    Metrics,
+    Services,
+    Trainer,
+)
+from eigen2.config import Config
+from eigen2.errors import ConfigError, StoppedEarly
+from eigen2.harness.directory import find_run
+from eigen2.harness.export import export_run
+from eigen2.harness.tables import from_parquet
+from eigen2.harness.training import evaluate_run, resume_run, start_run
+from eigen2.harness.verify import run_fingerprint, verify_resume
+from eigen2.section import Section
+from eigen2.store.integrity import verify
+
+
+class SortConfig(AlgorithmConfig):
+    kind: Literal["bubble_sort"] = "bubble_sort"
+    size: int = 12
+    """Numbers to sort."""
+
+
+class Sorter(Trainer):
+    phases = ("pass",)
+    headline = ("inversions",)
+    stop_after: ClassVar[int | None] = None
+
+    def __init__(self, config: SortConfig, seed: int, services: Services) -> None:
+        self.numbers = seeds.generator(seed, "numbers").permutation(config.size)
+        self.passes, self._services = 0, services
+
+    @property
+    def steps(self) -> int:
+        return len(self.numbers)
+
+    @property
+    def done(self) -> bool:
+        return self.passes >= self.steps
+
+    @property
+    def best_score(self) -> float:
+        return -float(self.inversions) if self.passes else float("-inf")
+
+    @property
+    def inversions(self) -> int:
+        return int(np.triu(self.numbers[:, None] > self.numbers[None, :], 1).sum())
+
+    def step(self) -> Metrics:
+        if self.passes == Sorter.stop_after:
+            raise StoppedEarly("stopped by the test")
+        for i in range(len(self.numbers) - 1):
+            self.numbers[i : i + 2] = np.sort(self.numbers[i : i + 2])
+            self._services.progress("pass", i + 1, len(self.numbers) - 1)
+        self.passes += 1
+        return {"inversions": float(self.inversions)}
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"numbers": self.numbers, "passes": self.passes}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.numbers, self.passes = state["numbers"].copy(), state["passes"]
+
+    def best_weights(self) -> dict[str, torch.Tensor]:
+        return {"numbers": torch.as_tensor(self.numbers)}
+
+
+class Sorting(Experiment):
+    def __init__(self, trainer: Sorter) -> None:
+        self.trainer: Sorter = trainer
+
+    def evaluate(self, split: str) -> Evaluation:
+        facts = {"split": split, "inversions": self.trainer.inversions}
+        return Evaluation(
+            facts, f"{self.trainer.inversions} inversions", {"numbers": {"x": self.trainer.numbers}}
+        )
+
+
+class BubbleSort(Algorithm):
+    name = "bubble_sort"
+    config = SortConfig
+    opened = 0
+
+    def accepts(self, env: Section) -> str | None:
+        return None if env.model_dump()["kind"] == "gym" else "bubble_sort needs no market."
+
+    @contextmanager
+    def open(self, config: Config, services: Services) -> Iterator[Experiment]:
+        assert isinstance(config.alg, SortConfig)
+        BubbleSort.opened += 1
+        yield Sorting(Sorter(config.alg, config.seed, services))
+
+
+@pytest.fixture(autouse=True)
+def _registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setitem(registry.BUILT_IN, "bubble_sort", f"{__name__}:BubbleSort")
+    monkeypatch.setitem(
+        __import__("sys").modules, __name__, __import__("types").SimpleNamespace(BubbleSort=BubbleSort)
+    )
+    monkeypatch.setattr(Sorter, "stop_after", None)
+    monkeypatch.setattr(BubbleSort, "opened", 0)
+    yield
+    registry.algorithm.cache_clear()
+
+
+def sort(root: Path, *overrides: str) -> dict[str, Any]:
+    words = ["alg=bubble_sort", "env=gym", f"run.root={root}", *overrides]
+    return start_run(words, Console(file=io.StringIO()))
+
+
+def test_a_run_is_opened_once_trained_and_evaluated(tmp_path: Path) -> None:
+    facts = sort(tmp_path)
+    assert BubbleSort.opened == 1
+    assert facts["evaluation"] == {"split": "holdout", "inversions": 0}
+    run = find_run("bubble_sort_Pendulum-v1_seed7", tmp_path)
+    metrics = [json.loads(line) for line in run.log("metrics").read_text().splitlines()]
+    assert metrics[0].keys() == {"step", "inversions", "best_score"}
+    assert (len(metrics), metrics[-1]["inversions"]) == (12, 0)
+    assert verify(run.checkpoints).ok
+    assert run.metadata()["steps"] == 12
+
+
+def test_a_stopped_run_resumes_to_the_same_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sort(tmp_path, "run.name=straight")
+    monkeypatch.setattr(Sorter, "stop_after", 5)
+    with pytest.raises(StoppedEarly):
+        sort(tmp_path, "run.name=cut")
+    monkeypatch.setattr(Sorter, "stop_after", None)
+    resume_run("cut", [f"run.root={tmp_path}"], Console(file=io.StringIO()))
+    cut, straight = find_run("cut", tmp_path), find_run("straight", tmp_path)
+    assert run_fingerprint(cut) == run_fingerprint(straight)
+    assert cut.log("metrics").read_bytes() == straight.log("metrics").read_bytes()
+    assert verify_resume(cut, lambda _: None).ok
+
+
+def test_series_of_evaluations_stay_with_the_run(tmp_path: Path) -> None:
+    sort(tmp_path)
+    run = find_run(None, tmp_path)
+    evaluate_run(run, "validation", lambda _: None)
+    resume_run(None, [f"run.root={tmp_path}"], Console(file=io.StringIO()))
+    records = run.evaluations()
+    assert [record["split"] for record in records] == ["holdout", "validation", "holdout"]
+    for record in records:
+        table = from_parquet(run.checkpoints.objects.read(record["series"]["numbers"]))
+        assert table["x"].tolist() == list(range(12))
+    assert verify(run.checkpoints).orphaned == ()
+
+
+def test_an_export_is_replaced_by_the_same_run_and_by_nothing_else(tmp_path: Path) -> None:
+    sort(tmp_path)
+    run = find_run(None, tmp_path)
+    for _ in range(2):
+        facts = export_run(run, None, lambda _: None)
+    assert list(facts["files"]) == ["best_agent.safetensors"]
+    assert {path.name for path in (run.path / "export").iterdir()} == {
+        "best_agent.safetensors",
+        "README.md",
+        "export.json",
+    }
+    (run.path / "export" / "mine.txt").write_text("precious")
+    with pytest.raises(ConfigError, match="is not an export"):
+        export_run(run, None, lambda _: None)
+
+
+def test_an_environment_it_does_not_take_is_refused_in_its_own_words(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"bubble_sort needs no market\."):
+        start_run(["alg=bubble_sort", "env=trading", f"run.root={tmp_path}"], Console(file=io.StringIO()))
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,67 @@
+"""Two processes cannot train into one run directory, and a dead one is in nobody's way."""
+
+import json
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+from command_lab import ORDERS, Lab, Moment, story
+
+from eigen2.errors import ConfigError
+from eigen2.harness.lock import RunLock, dead_holder
+
+
+def test_a_second_trainer_is_refused_and_told_who_holds_the_run(
+    lab: Lab, tmp_path: Path, finished: Path
+) -> None:
+    first = lab.start(
+        "train", *ORDERS, f"run.root={tmp_path}", "run.name=mine", moments=(Moment("stepped", "SIGSTOP"),)
+    )
+    first.wait_stopped()
+    run = tmp_path / "mine"
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    second = lab.run("train", "--resume", run)
+    assert second.code == 2
+    assert f"is being trained by process {first.pid} on {socket.gethostname()}" in second.err
+    assert {path: path.read_bytes() for path in before} == before
+    assert lab.run("verify", run).code == 0
+    assert lab.run("runs", "--root", tmp_path, "--json").json[0]["state"] == "running"
+    first.signal(signal.SIGCONT)
+    assert first.wait().code == 0
+    assert story(run) == story(finished)
+
+
+def test_the_lock_is_free_again_afterwards(tmp_path: Path) -> None:
+    for _ in range(2):
+        with RunLock(tmp_path) as lock:
+            assert lock.warning is None
+            with pytest.raises(ConfigError, match="is being trained by process"), RunLock(tmp_path):
+                pass
+    assert (tmp_path / "lock").read_text() == ""
+
+
+def test_a_dead_holder_is_no_obstacle(lab: Lab, tmp_path: Path) -> None:
+    done = lab.run(
+        "train", *ORDERS, f"run.root={tmp_path}", "run.name=mine", moments=(Moment("stepped", "SIGKILL", 2),)
+    )
+    assert done.killed
+    assert dead_holder(tmp_path / "mine")
+    resumed = lab.run("train", "--resume", tmp_path / "mine")
+    assert resumed.code == 0
+    assert "never released" not in resumed.out
+    assert not dead_holder(tmp_path / "mine")
+
+
+def test_a_lock_left_on_another_host_is_explained(tmp_path: Path) -> None:
+    (tmp_path / "lock").write_text(json.dumps({"pid": 42, "host": "elsewhere", "since": 1_700_000_000}))
+    with RunLock(tmp_path) as lock:
+        assert lock.warning is not None
+        assert "process 42 on elsewhere" in lock.warning
+        assert "stop it" in lock.warning
+
+
+def test_a_lock_file_that_says_nothing_is_no_obstacle(tmp_path: Path) -> None:
+    (tmp_path / "lock").write_text("{ torn")
+    with RunLock(tmp_path) as lock:
+        assert lock.warning is None

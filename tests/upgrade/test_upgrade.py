@@ -1,0 +1,114 @@
+"""A run outlives the version that made it: runs of every released format resume, evaluate and verify.
+
+`make.py` made the runs beside this file and what their own version would have computed next.
+"""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_lab import Lab
+
+RUNS = sorted(path for path in Path(__file__).parent.glob("format*/*") if path.is_dir())
+RENAMED = {"champion": "best_score", "went_back_to": "rollback_to"}
+"""Metrics of format 1 that have another name now."""
+
+
+@pytest.fixture(params=RUNS, ids=lambda path: f"{path.parent.name}-{path.name}")
+def stored(request: pytest.FixtureRequest) -> Path:
+    found: Path = request.param
+    return found
+
+
+@pytest.fixture
+def run(stored: Path, tmp_path: Path) -> Path:
+    return Path(
+        shutil.copytree(stored, tmp_path / stored.name, ignore=shutil.ignore_patterns("expected.json"))
+    )
+
+
+def expected(stored: Path) -> Any:
+    return json.loads((stored / "expected.json").read_text(encoding="utf-8"))
+
+
+def test_it_resumes_and_computes_what_its_own_version_would_have(lab: Lab, stored: Path, run: Path) -> None:
+    before = expected(stored)
+    done = lab.run("train", "--resume", run, "--json")
+    assert done.code == 0, done.err
+    steps = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert len(steps) == len(before["metrics"]) == 4
+    for ours, theirs in zip(steps[2:], before["metrics"][2:], strict=True):
+        named = {RENAMED.get(name, name): value for name, value in theirs.items()}
+        assert ours == pytest.approx({name: named[name] for name in ours}, rel=1e-5, abs=1e-6)
+    assert lab.run("verify", run).code == 0
+    assert lab.run("verify-resume", run).code == 0
+
+
+def test_it_is_evaluated_verified_and_looked_into_as_it_is(lab: Lab, run: Path) -> None:
+    before = {
+        path: path.read_bytes() for path in run.rglob("*") if path.is_file() and "checkpoints" in path.parts
+    }
+    for command in (("evaluate",), ("verify",), ("fingerprint",), ("replay", "info"), ("replay", "verify")):
+        done = lab.run(*command, run)
+        assert done.code == 0, (command, done.err)
+    listed = lab.run("runs", "--root", run.parent, "--json").json
+    assert [(found["name"], found["step"], found["state"]) for found in listed] == [(run.name, 2, "stopped")]
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_its_config_is_proven_too(lab: Lab, run: Path) -> None:
+    text = (run / "config.yaml").read_text(encoding="utf-8")
+    (run / "config.yaml").write_text(text.replace("seed: 7", "seed: 8", 1), encoding="utf-8")
+    for command in (("train", "--resume"), ("evaluate",)):
+        done = lab.run(*command, run)
+        assert done.code == 2
+        assert "config.yaml is not the one" in done.err
+
+
+def test_a_key_that_is_newer_than_a_run_takes_its_default(lab: Lab, finished: Path, tmp_path: Path) -> None:
+    """A made-up key: a run of a version that did not know `env.fee_bp` was computed with its default."""
+    run = Path(shutil.copytree(finished, tmp_path / "mine"))
+    _forget(run, "fee_bp")
+    assert lab.run("train", "--resume", run, "alg.generations=4").code == 0
+    refused = lab.run("train", "--resume", run, "env.fee_bp=3.5")
+    assert refused.code == 2
+    assert "env.fee_bp: 10.0 -> 3.5" in refused.err
+
+
+def test_a_config_of_a_later_version_is_refused_by_a_sentence_with_both_versions(
+    lab: Lab, finished: Path, tmp_path: Path
+) -> None:
+    run = Path(shutil.copytree(finished, tmp_path / "mine"))
+    _rewrite(
+        run, lambda identity: identity | {"version": "9.9", "config": {**identity["config"], "novelty": 1}}
+    )
+    done = lab.run("train", "--resume", run)
+    assert done.code == 5
+    assert "9.9" in done.err
+    assert "novelty" in done.err
+
+
+def _forget(run: Path, key: str) -> None:
+    """The run as a version without `env.<key>` would have left it."""
+    lines = (run / "config.yaml").read_text(encoding="utf-8").splitlines(keepends=True)
+    kept = [line for line in lines if not line.strip().startswith(f"{key}:")]
+    assert len(kept) == len(lines) - 1
+    (run / "config.yaml").write_text("".join(kept), encoding="utf-8")
+
+    def without(identity: dict[str, Any]) -> dict[str, Any]:
+        env = {name: value for name, value in identity["config"]["env"].items() if name != key}
+        return identity | {"config": {**identity["config"], "env": env}}
+
+    _rewrite(run, without)
+
+
+def _rewrite(run: Path, change: Any) -> None:
+    from dataclasses import replace
+
+    from eigen2.store.manifest import read_manifest, to_bytes
+
+    for path in (run / "checkpoints").iterdir():
+        manifest = read_manifest(path)
+        path.write_bytes(to_bytes(replace(manifest, identity=change(dict(manifest.identity)))))
