@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import stable_baselines3
 import torch
-import torch
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.noise import NormalActionNoise
 from stable_baselines3.common.vec_env import DummyVecEnv
