@@ -4,6 +4,7 @@ import io
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -27,6 +28,8 @@ from eigen2.config import Config
 from eigen2.errors import ConfigError, StoppedEarly
 from eigen2.harness.directory import find_run
 from eigen2.harness.export import export_run
+from eigen2.harness.listing import list_runs
+from eigen2.harness.run import Run
 from eigen2.harness.tables import from_parquet
 from eigen2.harness.training import evaluate_run, resume_run, start_run
 from eigen2.harness.verify import run_fingerprint, verify_resume
@@ -185,3 +188,43 @@ def test_an_environment_it_does_not_take_is_refused_in_its_own_words(tmp_path: P
     with pytest.raises(ConfigError, match=r"bubble_sort needs no market\."):
         start_run(["alg=bubble_sort", "env=trading", f"run.root={tmp_path}"], Console(file=io.StringIO()))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_garbage_waits_while_somebody_adds_an_evaluation(tmp_path: Path) -> None:
+    sort(tmp_path)
+    run = find_run(None, tmp_path)
+    objects = run.checkpoints.objects
+    with objects.guest():
+        name = objects.put(b"a series that no line names yet").hash
+        assert Run(run.path).checkpoints.collect_garbage() == 0
+        assert objects.find(name) is not None
+    assert Run(run.path).checkpoints.collect_garbage() == 1
+
+
+def test_a_series_that_is_gone_is_missed(tmp_path: Path) -> None:
+    sort(tmp_path)
+    run = find_run(None, tmp_path)
+    run.checkpoints.objects.delete(run.evaluations()[0]["series"]["numbers"])
+    (sentence,) = verify(run.checkpoints).missing
+    assert "an evaluation needs" in sentence
+
+
+def test_a_run_of_a_plug_in_that_is_not_here_is_listed_and_verified_but_not_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sort(tmp_path)
+    monkeypatch.delitem(registry.BUILT_IN, "bubble_sort")
+    registry.algorithm.cache_clear()
+    run = find_run(None, tmp_path)
+    assert [found["state"] for found in list_runs(tmp_path)] == ["done"]
+    assert verify(run.checkpoints).ok
+    with pytest.raises(ConfigError, match="needs the package that brings it"):
+        run.read_config()
+
+
+def test_a_plug_in_that_cannot_be_loaded_is_in_nobody_elses_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = EntryPoint("broken", "no_such_module:Thing", registry.GROUP)
+    monkeypatch.setattr(registry, "_plug_ins", lambda: [broken])
+    assert registry.preset("pwm_tiny")[0].name == "pwm"
+    with pytest.raises(ConfigError, match="the algorithm broken of no_such_module:Thing cannot be loaded"):
+        registry.preset("something_else")

@@ -43,11 +43,19 @@ def algorithm(name: str) -> Algorithm:
 
 
 def preset(name: str) -> tuple[Algorithm, dict[str, Any]]:
-    """The algorithm that has a preset of this name, and the preset's settings."""
+    """The algorithm that has a preset of this name, and the preset's settings; LookupError if none has."""
+    broken: list[ConfigError] = []
     for found in _likely_first(name):
-        presets = algorithm(found).presets()
+        try:
+            presets = algorithm(found).presets()
+        except ConfigError as error:
+            # Somebody else's plug-in that cannot be loaded must not stand in the way of the others.
+            broken.append(error)
+            continue
         if name in presets:
             return algorithm(found), dict(presets[name])
+    if broken:
+        raise broken[0]
     raise LookupError(name)
 
 

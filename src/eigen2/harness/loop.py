@@ -96,7 +96,8 @@ def _step(trainer: Trainer, signals: StopSignals) -> dict[str, float]:
         raise
     finally:
         signals.step_ends()
-    return metrics | ({"best_score": trainer.best_score} if math.isfinite(trainer.best_score) else {})
+    known = {name: float(value) for name, value in metrics.items()}
+    return known | ({"best_score": trainer.best_score} if math.isfinite(trainer.best_score) else {})
 
 
 def _log(

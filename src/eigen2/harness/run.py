@@ -63,10 +63,15 @@ class Run:
         write_atomically(self.config_file, text.encode())
 
     def read_config(self) -> "Config":
+        from eigen2.algorithms import registry
         from eigen2.config import validate
 
+        values = self.raw_config()
+        if isinstance(values, dict) and isinstance(values.get("alg"), dict):
+            # A plug-in that is not installed here is no damage.
+            registry.algorithm(str(values["alg"].get("kind")))
         try:
-            return validate(self.raw_config())
+            return validate(values)
         except ConfigError as error:
             raise DamagedStateError(f"{self.config_file} cannot be read as a config: {error}") from error
 
@@ -97,34 +102,31 @@ class Run:
         return read_log(self.log("evaluations"))
 
     def add_evaluation(self, evaluation: "Evaluation") -> None:
-        """One line in evaluations.jsonl, written whole, and its series as objects.
-
-        The line comes first: from then on its objects are pinned, and no garbage collection of a run that trains
-        meanwhile takes them away.
-        """
+        """Its series as objects, then one line in evaluations.jsonl, written whole, that names them."""
         from eigen2.harness.tables import to_parquet
-        from eigen2.store.objects import reference
 
-        tables = {name: to_parquet(columns) for name, columns in evaluation.series.items()}
-        named = {name: reference([content]).hash for name, content in tables.items()}
-        record = {"time": round(time.time(), 3), **evaluation.facts, "series": named}
-        line = (json.dumps(plain(record), allow_nan=False) + "\n").encode()
-        handle = os.open(self.log("evaluations"), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        try:
-            os.write(handle, line)
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-        for content in tables.values():
-            self.checkpoints.objects.put(content)
+        objects = self.checkpoints.objects
+        with objects.guest():
+            named = {name: objects.put(to_parquet(table)).hash for name, table in evaluation.series.items()}
+            record = {"time": round(time.time(), 3), **evaluation.facts, "series": named}
+            line = (json.dumps(plain(record), allow_nan=False) + "\n").encode()
+            handle = os.open(self.log("evaluations"), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+            try:
+                os.write(handle, line)
+                os.fsync(handle)
+            finally:
+                os.close(handle)
 
     def pinned(self) -> set[str]:
         """Objects that stay although no checkpoint names them: the series of evaluations.
 
-        Whatever looks like a name counts, so that a line that is damaged or half written protects its objects too.
+        A log that cannot be read pins everything that looks like a name in it: it may be repaired.
         """
         path = self.log("evaluations")
-        return set(re.findall("[0-9a-f]{64}", path.read_text("latin-1"))) if path.exists() else set()
+        try:
+            return {name for record in read_log(path) for name in record.get("series", {}).values()}
+        except DamagedStateError:
+            return set(re.findall("[0-9a-f]{64}", path.read_text("latin-1")))
 
     # Ownership
 

@@ -182,7 +182,9 @@ class Checkpoints:
     def clean(self) -> None:
         """Remove what a killed process left behind. Only the owner of the run's lock may call this."""
         remove_temporaries(self.directory)
-        self.objects.clean()
+        with self.objects.without_guests() as alone:
+            if alone:
+                self.objects.clean()
         self.collect_garbage()
 
     def collect_garbage(self) -> int:
@@ -191,8 +193,13 @@ class Checkpoints:
         A manifest that does not verify still protects every object that its text names: it may be repaired. The
         objects are listed before the pins are read, so one that was pinned and then put is never lost.
         """
-        if not self.directory.is_dir():
-            return 0
+        with self.objects.without_guests() as alone:
+            garbage = self._garbage() if alone and self.directory.is_dir() else []
+            for name in garbage:
+                self.objects.delete(name)
+        return len(garbage)
+
+    def _garbage(self) -> list[str]:
         present = list(self.objects.list())
         # A rename that is visible but not durable could be undone by a power cut, and the old names come back.
         sync_directory(self.directory)
@@ -200,14 +207,11 @@ class Checkpoints:
         try:
             live = live_objects(good.values()) | set(self.pinned())
         except OSError:
-            # Nobody knows what is pinned: then everything stays until it can be read again.
-            return 0
+            # Nobody knows what is pinned: everything stays until that can be read again.
+            return []
         for name in set(self.names()) - set(good):
             live |= set(re.findall("[0-9a-f]{64}", self.path(name).read_text("latin-1")))
-        garbage = [name for name in present if name not in live]
-        for name in garbage:
-            self.objects.delete(name)
-        return len(garbage)
+        return [name for name in present if name not in live]
 
     def _commit(self, manifest: Manifest, plan: Plan, existing: Mapping[str, Manifest]) -> None:
         state = {f"state/{name}": ref for name, ref in manifest.below("state/").items()}

@@ -22,7 +22,7 @@ class Report:
     damaged: tuple[str, ...]
     """One sentence for each manifest or object that does not match its hash."""
     missing: tuple[str, ...]
-    """One sentence for each object that a manifest names and that is not there."""
+    """One sentence for each object that a manifest or an evaluation names and that is not there."""
     orphaned: tuple[str, ...]
 
     @property
@@ -65,6 +65,11 @@ def _check(checkpoints: Checkpoints, contents: dict[str, bytes]) -> Report:
         for name, manifest in manifests.items()
         for logical, ref in manifest.objects.items()
         if ref.hash not in sizes
+    ]
+    missing += [
+        f"an evaluation needs {objects.path(name)}, which is missing"
+        for name in checkpoints.pinned()
+        if name not in sizes
     ]
     orphaned = [str(objects.path(name)) for name in sizes if name not in live]
     orphaned += [str(path) for path in objects.strangers()]

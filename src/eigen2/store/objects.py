@@ -1,10 +1,12 @@
 """Content-addressed objects: immutable blobs in root/ab/cdef..., named by the SHA-256 of their bytes.
 
 Writing the same content twice costs nothing, a partial object is never visible under its name, and every read
-proves itself against the name. One process writes (the owner of the run's lock); any number may read.
+proves itself against the name. One process writes and collects garbage (the owner of the run's lock), any number may
+read, and a guest may add objects: while one does, nothing is collected.
 """
 
 import errno
+import fcntl
 import hashlib
 import os
 import re
@@ -72,6 +74,28 @@ class Objects:
         """The Ref of an object that is here and good, as durable as if it were put now; None: it has to be put."""
         ref = self._good(name)
         return None if ref is None else self._relied_on(ref)
+
+    @contextmanager
+    def guest(self) -> Iterator[None]:
+        """Inside, a process that does not own the run may put objects and say who needs them."""
+        make_directory(self.root)
+        with _open_directory(self.root) as directory:
+            fcntl.flock(directory, fcntl.LOCK_SH)
+            yield
+
+    @contextmanager
+    def without_guests(self) -> Iterator[bool]:
+        """True if no guest is at work; then none begins inside."""
+        if not self.root.is_dir():
+            yield True
+            return
+        with _open_directory(self.root) as directory:
+            try:
+                fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+            else:
+                yield True
 
     @contextmanager
     def batch(self) -> Iterator[None]:
@@ -174,6 +198,16 @@ class Objects:
                 f"{self.path(name)} is damaged: its content hashes to {found[:16]}..., not to its name; {REMEDY}"
             )
         self._proven[name] = size
+
+
+@contextmanager
+def _open_directory(path: Path) -> Iterator[int]:
+    """The kernel releases its locks when it is closed, however its holder ends."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager

@@ -56,7 +56,6 @@ class SB3Trainer(VectorTrainer):
         self.config, self.problem, self.services = alg, problem, services
         self.generators: list[Any] = []
         torch.set_num_threads(config.threads)
-        torch.set_num_threads(config.threads)
         with lent(self.generators):
             self.model = make_model(config, problem.env)
         stored = getattr(self.model, "replay_buffer", None)
