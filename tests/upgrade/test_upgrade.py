@@ -50,7 +50,14 @@ def test_it_is_evaluated_verified_and_looked_into_as_it_is(lab: Lab, run: Path) 
     before = {
         path: path.read_bytes() for path in run.rglob("*") if path.is_file() and "checkpoints" in path.parts
     }
-    for command in (("evaluate",), ("verify",), ("fingerprint",), ("replay", "info"), ("replay", "verify")):
+    for command in (
+        ("evaluate",),
+        ("verify",),
+        ("verify-resume",),
+        ("fingerprint",),
+        ("replay", "info"),
+        ("replay", "verify"),
+    ):
         done = lab.run(*command, run)
         assert done.code == 0, (command, done.err)
     listed = lab.run("runs", "--root", run.parent, "--json").json

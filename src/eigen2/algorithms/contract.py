@@ -92,6 +92,10 @@ class Trainer(ABC):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """After this, the next steps are those of the trainer the state was taken from, bit for bit."""
 
+    def upgraded(self, state: dict[str, Any]) -> dict[str, Any]:
+        """A state that an earlier version wrote, as this one writes it; `load_state_dict` takes both."""
+        return state
+
     @abstractmethod
     def best_weights(self) -> dict[str, Tensor]:
         """The best agent, for people who open it elsewhere."""

@@ -70,7 +70,7 @@ def verify_resume(run: Run, say: Callable[[str], None]) -> Proof:
         for _ in range(before.manifest.step, after.manifest.step):
             trainer.step()
         again = trainer.state_dict()
-        differing = _differing(after.state(), again)
+        differing = _differing(trainer.upgraded(after.state()), again)
         if after.manifest.replay is not None and after.manifest.replay_step == after.manifest.step:
             replay = _manifest_now(trainer)
             differing += _differing_replay(after.manifest.replay, replay)

@@ -250,8 +250,11 @@ class ERLTrainer(Trainer):
             "ledger": None if self.ledger is None else self.ledger.state_dict(),
         }
 
+    def upgraded(self, state: dict[str, Any]) -> dict[str, Any]:
+        return upgrade(state)
+
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        state = upgrade(state)
+        state = self.upgraded(state)
         self.actors = {name: value.clone() for name, value in state["actors"].items()}
         if self.learners is not None:
             self.learners.load_state_dict(state["learners"])

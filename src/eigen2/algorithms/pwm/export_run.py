@@ -10,7 +10,7 @@ from eigen2.algorithms.pwm.card import CardFacts, model_card
 from eigen2.algorithms.pwm.config import PWMConfig
 from eigen2.algorithms.pwm.export import load_policy, save_checkpoint, save_policy
 from eigen2.algorithms.pwm.parity import count_parameters
-from eigen2.algorithms.pwm.upgrade import upgraded
+from eigen2.algorithms.pwm.upgrade import upgrade
 from eigen2.config import Config, fingerprint
 from eigen2.envs.control.environments import Task
 from eigen2.envs.control.reference_policies import at_random, stand_still
@@ -51,7 +51,7 @@ def write_export(
 ) -> dict[str, Any]:
     """`states` by checkpoint, `metadata` as in run.json; returns what is there and what is not."""
     assert isinstance(config.alg, PWMConfig)
-    present: dict[str, dict[str, Any]] = {name: upgraded(states[name]) for name in KINDS if name in states}
+    present: dict[str, dict[str, Any]] = {name: upgrade(states[name]) for name in KINDS if name in states}
     for name, state in present.items():
         _write_policy(directory / KINDS[name].file, name, state, config.alg, task)
     scores = _play(directory, [KINDS[name].file for name in present], task, config.seed)

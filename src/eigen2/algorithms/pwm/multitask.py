@@ -25,7 +25,7 @@ from eigen2.algorithms.pwm.policy_learning import PolicyLearner
 from eigen2.algorithms.pwm.sequences import SequenceBatch, sequences_from
 from eigen2.algorithms.pwm.task_model import TaskView, TaskWorldModel
 from eigen2.algorithms.pwm.union import transitions_by_task, union_schema, unite
-from eigen2.algorithms.pwm.upgrade import upgraded
+from eigen2.algorithms.pwm.upgrade import upgrade
 from eigen2.envs.control.environments import Task
 from eigen2.envs.control.rollout import ControlRollout, Policy, play_episodes
 from eigen2.errors import DataError
@@ -205,8 +205,12 @@ class MultiTaskTrainer(Trainer):
             "policies": [policy.state_dict() for policy in self.policies],
         }
 
+    def upgraded(self, state: dict[str, Any]) -> dict[str, Any]:
+        present: dict[str, Any] = upgrade(state)
+        return present
+
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        state = upgraded(state)
+        state = self.upgraded(state)
         self.iteration = int(state["iteration"])
         self.model.load_state_dict(state["model"])
         self.optimiser.load_state_dict(state["optimiser"])

@@ -22,7 +22,7 @@ from eigen2.algorithms.pwm.memory import held_bytes
 from eigen2.algorithms.pwm.optimiser import Optimiser, linear_lr_scale
 from eigen2.algorithms.pwm.policy_learning import PolicyLearner
 from eigen2.algorithms.pwm.sequences import SequenceBatch, cut_sequences, whole_sequences
-from eigen2.algorithms.pwm.upgrade import upgraded
+from eigen2.algorithms.pwm.upgrade import upgrade
 from eigen2.envs.control.environments import Task
 from eigen2.envs.control.rollout import ControlRollout, Policy, play_episodes
 from eigen2.errors import DataError
@@ -208,8 +208,12 @@ class PWMTrainer(Trainer):
             "best": self.best.state_dict(),
         }
 
+    def upgraded(self, state: dict[str, Any]) -> dict[str, Any]:
+        present: dict[str, Any] = upgrade(state)
+        return present
+
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        state = upgraded(state)
+        state = self.upgraded(state)
         self.iteration = int(state["iteration"])
         self.pretrained = int(state["pretrained"])
         self.agent.load_state_dict(state["agent"])

@@ -5,8 +5,8 @@ from typing import Any
 RENAMED = {"average_actor": "actor_ema"}
 
 
-def upgraded(state: Any) -> Any:
+def upgrade(state: Any) -> Any:
     """A training state with the present names; one that has them already stays as it is."""
     if isinstance(state, dict):
-        return {RENAMED.get(key, key): upgraded(value) for key, value in state.items()}
-    return [upgraded(value) for value in state] if isinstance(state, list) else state
+        return {RENAMED.get(key, key): upgrade(value) for key, value in state.items()}
+    return [upgrade(value) for value in state] if isinstance(state, list) else state
