@@ -140,7 +140,7 @@ def fingerprint(run: RunName, root: Root = Path("runs"), as_json: Json = False) 
     from eigen2.harness.directory import find_run
     from eigen2.harness.verify import run_fingerprint
 
-    facts = run_fingerprint(find_run(run, root))
+    facts = run_fingerprint(find_run(run, root), _warn)
     _print_json(facts) if as_json else typer.echo(f"{facts['fingerprint']}  step {facts['step']}")
 
 
@@ -199,7 +199,7 @@ def replay_info(run: RunName, root: Root = Path("runs"), as_json: Json = False) 
     """Transitions, and what they cost in memory and on disk."""
     from eigen2.harness.commands import replay_facts
 
-    facts = replay_facts(run, root)
+    facts = replay_facts(run, root, _warn)
     _print_json(facts) if as_json else typer.echo(
         "\n".join(f"{key:12} {value:,}" for key, value in facts.items())
     )
@@ -210,7 +210,7 @@ def replay_verify(run: RunName, root: Root = Path("runs"), as_json: Json = False
     """Decode every block of a run's replay and check it."""
     from eigen2.harness.commands import verify_replay
 
-    facts = verify_replay(run, root)
+    facts = verify_replay(run, root, _warn)
     _print_json(facts) if as_json else typer.echo(f"{facts['segments']} segments: every block holds.")
 
 

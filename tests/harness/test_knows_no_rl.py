@@ -150,7 +150,7 @@ def test_a_stopped_run_resumes_to_the_same_end(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(Sorter, "stop_after", None)
     resume_run("cut", [f"run.root={tmp_path}"], Console(file=io.StringIO()))
     cut, straight = find_run("cut", tmp_path), find_run("straight", tmp_path)
-    assert run_fingerprint(cut) == run_fingerprint(straight)
+    assert run_fingerprint(cut, print) == run_fingerprint(straight, print)
     assert cut.log("metrics").read_bytes() == straight.log("metrics").read_bytes()
     assert verify_resume(cut, lambda _: None).ok
 

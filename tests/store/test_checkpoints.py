@@ -144,6 +144,26 @@ def test_a_checkpoint_that_is_replaced_while_it_is_read_is_read_again(
         Checkpoints(tmp_path).read("latest", read)
 
 
+def test_the_newest_checkpoint_of_a_run_that_trains_is_looked_for_again_when_it_is_replaced(
+    tmp_path: Path, state_at: StateAt
+) -> None:
+    """Whoever looks at a live run must neither call it damaged nor be given an older checkpoint."""
+    trained, looked_at = Checkpoints(tmp_path), Checkpoints(tmp_path)
+    for step in (1, 2):
+        trained.save(NewCheckpoint(step, state_at(step)))
+    left = [3, 4]
+
+    def read(checkpoint: Checkpoint) -> int:
+        while left:
+            trained.save(NewCheckpoint(left[0], state_at(left.pop(0))))
+        return int(checkpoint.state()["generation"])
+
+    recovery, found = looked_at.read_newest(read)
+    assert recovery.refused == ()
+    assert recovery.checkpoint is not None
+    assert recovery.checkpoint.manifest.step == found == 4
+
+
 def test_a_damaged_latest_falls_back_to_previous_and_says_so(tmp_path: Path, state_at: StateAt) -> None:
     checkpoints = Checkpoints(tmp_path)
     checkpoints.save(NewCheckpoint(1, state_at(1)))

@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
 from eigen2.errors import ConfigError
 
 Made = TypeVar("Made")
@@ -19,7 +21,8 @@ def construct(
     not have. A wrong setting is a ConfigError.
     """
     name = kind.__name__
-    known = list(inspect.signature(kind).parameters)
+    parameters = inspect.signature(kind, eval_str=True).parameters
+    known = list(parameters)
     free = [parameter for parameter in known if parameter not in ours]
     for setting in settings:
         if setting in ours:
@@ -30,7 +33,17 @@ def construct(
             near = get_close_matches(setting, free, 1, 0.0)[0]
             raise ConfigError(f"{name} has no setting {setting}; did you mean `{key}.{near}`?")
     chosen = {setting: tuple(v) if isinstance(v, list) else v for setting, v in settings.items()}
+    for setting, value in chosen.items():
+        _check_type(value, parameters[setting].annotation, f"{key}.{setting}")
     try:
         return kind(**chosen, **{parameter: ours[parameter] for parameter in known if parameter in ours})
     except (AssertionError, TypeError, ValueError) as error:
         raise ConfigError(f"{name} refuses `{key}={dict(settings)}`: {error}") from error
+
+
+def _check_type(value: Any, annotation: Any, key: str) -> None:
+    """Refuse what an argument's annotation does not allow."""
+    try:
+        TypeAdapter(annotation, config=ConfigDict(arbitrary_types_allowed=True)).validate_python(value)
+    except ValidationError as error:
+        raise ConfigError(f"`{key}`: {error.errors()[0]['msg']} (it is {value!r})") from error

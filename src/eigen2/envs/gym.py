@@ -20,6 +20,10 @@ _made: set[str] = set()
 
 def make_gym(config: GymConfig) -> GymEnv:
     """The environment `config.id`, with a bounded Box of actions and a Box of observations."""
+    if config.id == "eigen2/Trading-v0":
+        raise ConfigError(
+            "env.id=eigen2/Trading-v0 is env=trading here; its settings are env.data, env.actions, ..."
+        )
     try:
         with _silent_mujoco() if config.id in _made else nullcontext():
             env: GymEnv = gymnasium.make(config.id, max_episode_steps=config.max_episode_steps)

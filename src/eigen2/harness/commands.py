@@ -1,12 +1,14 @@
 """What the smaller commands do, one function each; the command line only passes words in and prints what comes out."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from eigen2.errors import ConfigError
 from eigen2.harness.directory import find_run
 from eigen2.store.checkpoints import Checkpoint
+
+Result = TypeVar("Result")
 
 
 def config_facts(overrides: Sequence[str], log_dir: Path | None = None) -> dict[str, Any]:
@@ -33,21 +35,31 @@ def config_text(facts: dict[str, Any]) -> str:
     return yaml.safe_dump(facts["config"], sort_keys=False) + "\n".join(lines)
 
 
-def replay_facts(run: str, root: Path) -> dict[str, int]:
+def replay_facts(run: str, root: Path, say: Callable[[str], None]) -> dict[str, int]:
     from eigen2.replay.snapshot import manifest_info
 
-    return manifest_info(_with_replay(run, root).manifest.replay or {})
+    return _of_replay(run, root, say, lambda manifest, read: manifest_info(manifest))
 
 
-def verify_replay(run: str, root: Path) -> dict[str, int]:
+def verify_replay(run: str, root: Path, say: Callable[[str], None]) -> dict[str, int]:
     from eigen2.replay.snapshot import verify_segments
 
-    checkpoint = _with_replay(run, root)
-    return {"segments": verify_segments(checkpoint.manifest.replay or {}, checkpoint.objects.read)}
+    return {"segments": _of_replay(run, root, say, verify_segments)}
 
 
-def _with_replay(run: str, root: Path) -> Checkpoint:
-    checkpoint = find_run(run, root).checkpoints.newest_good().checkpoint
-    if checkpoint is None or checkpoint.manifest.replay is None:
-        raise ConfigError(f"{run} has no replay on disk yet.")
-    return checkpoint
+def _of_replay(
+    run: str, root: Path, say: Callable[[str], None],
+    look: Callable[[Mapping[str, Any], Callable[[str], bytes]], Result],
+) -> Result:  # fmt: skip
+    """What `look` makes of the newest replay, given its manifest and how to read its objects."""
+
+    def read(checkpoint: Checkpoint) -> Result | None:
+        replay = checkpoint.manifest.replay
+        return None if replay is None else look(replay, checkpoint.objects.read)
+
+    recovery, found = find_run(run, root).checkpoints.read_newest(read)
+    for sentence in recovery.refused:
+        say(sentence)
+    if found is None:
+        raise ConfigError(f"{run} has no replay on disk.")
+    return found

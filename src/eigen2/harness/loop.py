@@ -112,16 +112,15 @@ def _log(
 
 
 def restore(
-    run: Run, config: Config, experiment: Experiment, checkpoint: Checkpoint, say: Callable[[str], None],
-    *, with_replay: bool = True,
-) -> None:  # fmt: skip
+    run: Run, config: Config, experiment: Experiment, checkpoint: Checkpoint, say: Callable[[str], None]
+) -> None:
     """Put a checkpoint's state and replay into a freshly opened experiment; both must belong to it."""
     from eigen2.replay import Replay
 
     manifest, trainer = checkpoint.manifest, experiment.trainer
     check_identity(run, manifest.identity, config, experiment.data_fingerprint)
     trainer.load_state_dict(checkpoint.state())
-    if not with_replay or manifest.replay is None:
+    if manifest.replay is None:
         return
     replay = Replay.restore(manifest.replay, checkpoint.objects.read)
     replay.compress = config.replay.compress

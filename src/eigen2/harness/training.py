@@ -20,11 +20,11 @@ from eigen2.harness.checkpointer import needed_bytes
 from eigen2.harness.console import TrainingConsole
 from eigen2.harness.datasets import RunDatasets
 from eigen2.harness.directory import check_name, create_run, find_run
-from eigen2.harness.identity import check_resumable, identity
+from eigen2.harness.identity import check_identity, check_resumable, identity
 from eigen2.harness.loop import restore, train
 from eigen2.harness.run import Run
 from eigen2.harness.signals import StopSignals
-from eigen2.store.checkpoints import Checkpoint
+from eigen2.store.checkpoints import Checkpoint, Recovery
 from eigen2.store.disk import ensure_room
 from eigen2.store.state import fingerprint
 
@@ -81,7 +81,9 @@ def resume_run(
         signals = ownership.enter_context(StopSignals(config.run.grace_seconds))
         if lock.warning:
             screen.say(lock.warning)
-        checkpoint = newest_good(run, screen.say)
+        recovery = run.checkpoints.newest_good()
+        _tell_refused(recovery, screen.say)
+        checkpoint = recovery.checkpoint
         with algorithm.open(config, host.services) as experiment:
             facts = {} if checkpoint is not None else experiment.load_dataset()
             if checkpoint is not None:
@@ -107,20 +109,20 @@ def evaluate_run(run: Run, split: str, say: Callable[[str], None]) -> Evaluation
 def opened(run: Run, say: Callable[[str], None]) -> Iterator[Experiment]:
     """A run's experiment with the networks of its newest good checkpoint, to be looked at; its replay is not read."""
     config = run.read_config()
-    checkpoint = newest_good(run, say)
-    if checkpoint is None:
+    recovery, state = run.checkpoints.read_newest(Checkpoint.state)
+    _tell_refused(recovery, say)
+    if recovery.checkpoint is None or state is None:
         raise ConfigError(f"{run.path} has no checkpoint yet.")
     with registry.algorithm(config.alg.kind).open(config, Host(config, run).services) as experiment:
-        restore(run, config, experiment, checkpoint, say, with_replay=False)
+        check_identity(run, recovery.checkpoint.manifest.identity, config, experiment.data_fingerprint)
+        experiment.trainer.load_state_dict(state)
         yield experiment
 
 
-def newest_good(run: Run, say: Callable[[str], None]) -> Checkpoint | None:
-    """The newest checkpoint of which every byte verifies; each newer one that does not is named."""
-    recovery = run.checkpoints.newest_good()
+def _tell_refused(recovery: Recovery, say: Callable[[str], None]) -> None:
+    """Name each newer checkpoint that cannot be used."""
     for sentence in recovery.refused:
         say(f"{sentence}; an older checkpoint is used.")
-    return recovery.checkpoint
 
 
 def _absolute(config: Config) -> Config:

@@ -18,12 +18,14 @@ VOLATILE = ("ram_bytes",)
 """Facts in a replay's manifest that describe the process, not the contents."""
 
 
-def run_fingerprint(run: Run) -> dict[str, Any]:
+def run_fingerprint(run: Run, say: Callable[[str], None]) -> dict[str, Any]:
     """One hash over the training state and the replay of the newest good checkpoint."""
-    checkpoint = run.checkpoints.newest_good().checkpoint
-    if checkpoint is None:
+    recovery, found = run.checkpoints.read_newest(_fingerprint)
+    for sentence in recovery.refused:
+        say(sentence)
+    if recovery.checkpoint is None:
         raise ConfigError(f"{run.path} has no checkpoint yet.")
-    return {"step": checkpoint.manifest.step, "fingerprint": _fingerprint(checkpoint)}
+    return {"step": recovery.checkpoint.manifest.step, "fingerprint": found}
 
 
 def _fingerprint(checkpoint: Checkpoint) -> str:

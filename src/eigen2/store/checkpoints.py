@@ -7,6 +7,7 @@ instant `latest` is a complete checkpoint: the old one until its rename, the new
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any, Protocol, TypeVar
 from eigen2.errors import DamagedStateError, ResourceError
 from eigen2.store.disk import MARGIN_BYTES, ensure_room
 from eigen2.store.durable import Buffer, make_directory, remove_temporaries, sync_directory, write_atomically
-from eigen2.store.manifest import Manifest, read_manifest, to_bytes
+from eigen2.store.manifest import Manifest, from_bytes, read_manifest, to_bytes
 from eigen2.store.objects import Objects, Ref
 from eigen2.store.retention import NAMES, RESUMABLE, Plan, live_objects, retain
 
@@ -115,29 +116,55 @@ class Checkpoints:
                     raise
 
     def newest_good(self) -> Recovery:
-        """The newest resumable checkpoint of which every byte verifies.
+        """The newest resumable checkpoint of which every byte verifies."""
+        return self.read_newest(lambda checkpoint: self._prove(checkpoint.manifest))[0]
 
-        Raises DamagedStateError when checkpoints exist and none of them is good: starting over is the user's
+    def read_newest(self, read: Callable[[Checkpoint], Result]) -> tuple[Recovery, Result | None]:
+        """What `read` makes of the newest resumable checkpoint that it can read, of a run that may be training.
+
+        Raises DamagedStateError when checkpoints exist and none of them can be read: starting over is the user's
         decision.
         """
-        candidates: list[Manifest] = []
-        refused: list[str] = []
-        for name in RESUMABLE:
-            if self.path(name).exists():
+        while True:
+            before = self.contents()
+            refused: list[str] = []
+            for checkpoint in self._resumable(before, refused):
                 try:
-                    candidates.append(read_manifest(self.path(name)))
+                    return Recovery(checkpoint, tuple(refused)), read(checkpoint)
+                except DamagedStateError as error:
+                    # One that was replaced meanwhile is not damaged: look again.
+                    if self.contents() != before:
+                        break
+                    manifest = checkpoint.manifest
+                    refused.append(
+                        f"checkpoint '{manifest.name}' at step {manifest.step} is refused: {error}"
+                    )
+            else:
+                if refused:
+                    raise DamagedStateError(
+                        f"no checkpoint in {self.directory} can be used. " + ". ".join(refused)
+                    )
+                return Recovery(None, ()), None
+
+    def contents(self) -> dict[str, bytes]:
+        """Texts of all manifests, by name."""
+        found = {}
+        for name in self.names():
+            with suppress(FileNotFoundError):
+                found[name] = self.path(name).read_bytes()
+        return found
+
+    def _resumable(self, contents: Mapping[str, bytes], refused: list[str]) -> list[Checkpoint]:
+        """Those whose manifests verify, newest first; what is said of the others is added to `refused`."""
+        candidates: list[Manifest] = []
+        for name in RESUMABLE:
+            if name in contents:
+                try:
+                    candidates.append(from_bytes(contents[name], self.path(name)))
                 except DamagedStateError as error:
                     refused.append(f"checkpoint '{name}' is refused: {error}")
-        for manifest in sorted(candidates, key=lambda candidate: -candidate.step):
-            try:
-                self._prove(manifest)
-            except DamagedStateError as error:
-                refused.append(f"checkpoint '{manifest.name}' at step {manifest.step} is refused: {error}")
-            else:
-                return Recovery(Checkpoint(manifest, self.objects), tuple(refused))
-        if refused:
-            raise DamagedStateError(f"no checkpoint in {self.directory} can be used. " + ". ".join(refused))
-        return Recovery(None, ())
+        newest_first = sorted(candidates, key=lambda candidate: -candidate.step)
+        return [Checkpoint(manifest, self.objects) for manifest in newest_first]
 
     def save(self, new: NewCheckpoint, roles: Collection[str] = ()) -> Manifest:
         """Commit `new` as `latest`, and as `init`, `best` or `final` if `roles` say so; returns its `latest` manifest.

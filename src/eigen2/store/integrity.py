@@ -36,9 +36,9 @@ class Report:
 def verify(checkpoints: Checkpoints) -> Report:
     """Check every manifest and every object of a run; changes nothing."""
     for _ in range(ATTEMPTS):
-        before = _contents(checkpoints)
+        before = checkpoints.contents()
         report = _check(checkpoints, before)
-        if report.ok or _contents(checkpoints) == before:
+        if report.ok or checkpoints.contents() == before:
             break
     return report
 
@@ -76,7 +76,3 @@ def _check(checkpoints: Checkpoints, contents: dict[str, bytes]) -> Report:
     return Report(
         tuple(manifests), len(sizes), sum(sizes.values()), tuple(damaged), tuple(missing), tuple(orphaned)
     )
-
-
-def _contents(checkpoints: Checkpoints) -> dict[str, bytes]:
-    return {name: checkpoints.path(name).read_bytes() for name in checkpoints.names()}
