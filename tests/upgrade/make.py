@@ -1,4 +1,4 @@
-"""Makes the small run directories that later versions must still resume: `python tests/upgrade/make.py DIR`.
+"""Makes the small run directories that later versions must still resume: `python tests/upgrade/make.py DIR [KIND...]`.
 
 Each run is stopped by a signal after its second step. Beside it lies `expected.json`: what the same version computes
 when nothing stops it, so that a later version can prove that it goes on as this one would have.
@@ -13,7 +13,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "harness" / "lab"))
 
-from command_lab import FLOW_WORLD_MODEL, ORDERS, PENDULUM, WEIGHTS, WORLD_MODEL, Lab, Moment  # noqa: E402
+from command_lab import FLOW_WORLD_MODEL, ORDERS, PENDULUM, SB3, WEIGHTS, WORLD_MODEL, Lab, Moment  # noqa: E402
 
 LONGER = "alg.generations=4"
 KINDS = {
@@ -22,6 +22,7 @@ KINDS = {
     "erl_gym": (*PENDULUM, LONGER),
     "pwm_mlp": (*WORLD_MODEL, "alg.iterations=4"),
     "pwm_flow": (*FLOW_WORLD_MODEL, "alg.iterations=4"),
+    "sb3_sac": (*SB3["sac"], "alg.env_steps=200"),
 }
 
 
@@ -59,5 +60,5 @@ if __name__ == "__main__":
     target = Path(sys.argv[1])
     target.mkdir(parents=True)
     with tempfile.TemporaryDirectory() as place, Lab(Path(place)) as lab:
-        for kind, overrides in KINDS.items():
-            make(lab, kind, overrides, target, Path(place) / "runs")
+        for kind in sys.argv[2:] or KINDS:
+            make(lab, kind, KINDS[kind], target, Path(place) / "runs")

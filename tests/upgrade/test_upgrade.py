@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_lab import Lab
+from command_lab import Lab, Moment
 
 RUNS = sorted(path for path in Path(__file__).parent.glob("format*/*") if path.is_dir())
 RENAMED = {"champion": "best_score", "went_back_to": "rollback_to"}
@@ -44,6 +44,18 @@ def test_it_resumes_and_computes_what_its_own_version_would_have(lab: Lab, store
         assert ours == pytest.approx({name: named[name] for name in ours}, rel=1e-5, abs=1e-6)
     assert lab.run("verify", run).code == 0
     assert lab.run("verify-resume", run).code == 0
+
+
+@pytest.mark.parametrize("operation", [2, 7, 13, 29])
+def test_a_kill_while_it_is_taken_over_loses_nothing(lab: Lab, tmp_path: Path, operation: int) -> None:
+    stored = Path(__file__).parent / "format1" / "erl_orders"
+    run = Path(shutil.copytree(stored, tmp_path / "mine", ignore=shutil.ignore_patterns("expected.json")))
+    killed = lab.run("train", "--resume", run, moments=(Moment("operation", "SIGKILL", operation),))
+    assert killed.killed
+    assert lab.run("verify", run).code == 0
+    assert lab.run("train", "--resume", run).code == 0
+    last = json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])
+    assert last["fitness_best"] == pytest.approx(expected(stored)["metrics"][-1]["fitness_best"], rel=1e-5)
 
 
 def test_it_is_evaluated_verified_and_looked_into_as_it_is(lab: Lab, run: Path) -> None:
