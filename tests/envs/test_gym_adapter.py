@@ -16,7 +16,7 @@ from eigen2.errors import ConfigError
         ("pendulum-v1", "nearest is Pendulum-v1"),
         ("Pendulum-v77", "nearest is Pendulum-v"),
         ("no_such_module:Thing-v0", "needs a Python module that is not installed"),
-        ("eigen2/Trading-v0", "observation space"),
+        ("eigen2/Trading-v0", "env=trading"),
     ],
 )
 def test_environments_we_cannot_act_in_are_refused_by_name(name, message):
