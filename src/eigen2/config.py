@@ -118,13 +118,12 @@ def validate(values: Any) -> Config:
     """Check types, ranges and keys, and whether the algorithm takes the environment; an error names key and rule."""
     if not isinstance(values, Mapping):
         raise ConfigError(f"a config is a table of sections, not {type(values).__name__}")
-    alg = values.get("alg") or {"kind": DEFAULTS["alg"]}
+    alg = values.get("alg")
     if not isinstance(alg, AlgorithmConfig):
         if not isinstance(alg, Mapping) or not isinstance(alg.get("kind"), str):
             raise ConfigError("`alg.kind` must name an algorithm")
         alg = _validated(registry.algorithm(alg["kind"]).config, alg, "alg.")
-    env = values.get("env") or {"kind": DEFAULTS["env"]}
-    config: Config = _validated(Config, {**values, "alg": alg, "env": env})
+    config: Config = _validated(Config, {**values, "alg": alg})
     reason = registry.algorithm(alg.kind).accepts(config.env)
     if reason is not None:
         raise ConfigError(reason)

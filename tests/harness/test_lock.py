@@ -65,3 +65,14 @@ def test_a_lock_file_that_says_nothing_is_no_obstacle(tmp_path: Path) -> None:
     (tmp_path / "lock").write_text("{ torn")
     with RunLock(tmp_path) as lock:
         assert lock.warning is None
+
+
+@pytest.mark.parametrize(
+    "text", ["{}", "[]", "null", "7", '{"pid": "x", "host": "y", "since": 0}', "\udcff", "{"]
+)
+def test_rubbish_in_the_lock_file_names_nobody(tmp_path: Path, text: str) -> None:
+    (tmp_path / "lock").write_bytes(text.encode("utf-8", "surrogateescape"))
+    assert not dead_holder(tmp_path)
+    (tmp_path / "lock").write_text(text if text.isprintable() else "{", encoding="utf-8", errors="replace")
+    with RunLock(tmp_path) as lock:
+        assert lock.warning is None

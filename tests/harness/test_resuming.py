@@ -182,3 +182,25 @@ def test_thinned_out_replay_saves_are_said_and_the_last_one_is_complete(lab: Lab
     assert done.code == 0
     final = json.loads((run / "checkpoints" / "final.json").read_text())["body"]
     assert final["replay_step"] == final["step"] == 3
+
+
+def test_a_damaged_run_json_is_said_and_can_be_deleted(lab: Lab, run: Path, finished: Path) -> None:
+    (run / "run.json").write_text('{"status": "run')
+    done = lab.run("train", "--resume", run)
+    assert done.code == 5
+    assert "run.json is damaged" in done.err
+    (run / "run.json").unlink()
+    assert lab.run("train", "--resume", run).code == 0
+    assert story(run) == story(finished)
+
+
+def test_stored_experience_alone_is_no_run(lab: Lab, finished: Path, tmp_path: Path) -> None:
+    from eigen2.harness.datasets import RunDatasets, write_dataset
+    from eigen2.harness.run import Run
+
+    replay, _ = RunDatasets(tmp_path).replay(finished)
+    write_dataset(tmp_path / "data", Run(finished).read_config(), replay)
+    for command in (("train", "--resume"), ("evaluate",)):
+        done = lab.run(*command, tmp_path / "data")
+        assert done.code == 2, done.err
+        assert "stored experience alone" in done.err

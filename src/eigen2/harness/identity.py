@@ -30,6 +30,10 @@ def identity(config: Config, data_fingerprint: str) -> dict[str, Any]:
 
 def check_identity(run: Run, stored: Mapping[str, Any], config: Config, data_fingerprint: str) -> None:
     """Refuse a checkpoint that was made with another config or on other data."""
+    if "data" not in stored:
+        raise ConfigError(
+            f"{run.path} holds stored experience alone; there is nothing to train or to evaluate in it."
+        )
     edited = f"{run.config_file} is not the one the checkpoint was made with"
     if "config_hash" in stored:
         if stored["config_hash"] != _hash_of_format_1(run.raw_config()):

@@ -11,7 +11,7 @@ import socket
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import psutil
 
@@ -28,7 +28,7 @@ class RunLock:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             self._file.seek(0)
-            holder = self._file.read()
+            holder = _holder(self._file.read())
             self._file.close()
             raise ConfigError(
                 f"{self.path.parent} is being trained by {_describe(holder)}; stop it first."
@@ -60,15 +60,11 @@ class RunLock:
 
     def _other_host(self) -> str | None:
         self._file.seek(0)
-        text = self._file.read()
-        try:
-            holder = json.loads(text) if text else None
-        except json.JSONDecodeError:
-            return None
-        if holder is None or holder.get("host") == socket.gethostname():
+        holder = _holder(self._file.read())
+        if holder is None or holder["host"] == socket.gethostname():
             return None
         return (
-            f"{self.path} was last held by {_describe(text)}, which never released it; it is taken over because "
+            f"{self.path} was last held by {_describe(holder)}, which never released it; it is taken over because "
             "no live lock is seen. If that process still runs, stop it."
         )
 
@@ -76,17 +72,26 @@ class RunLock:
 def dead_holder(directory: Path) -> bool:
     """True when the lock file names a process of this host that no longer lives: it was killed while training."""
     path = directory / "lock"
-    try:
-        holder = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, json.JSONDecodeError):
-        return False
-    return holder["host"] == socket.gethostname() and not psutil.pid_exists(holder["pid"])
+    holder = _holder(path.read_text(encoding="utf-8", errors="replace")) if path.exists() else None
+    return (
+        holder is not None and holder["host"] == socket.gethostname() and not psutil.pid_exists(holder["pid"])
+    )
 
 
-def _describe(text: str) -> str:
+def _holder(text: str) -> dict[str, Any] | None:
+    """Who signed a lock file; None when nobody did, or not legibly."""
     try:
-        holder = json.loads(text)
+        found = json.loads(text)
     except json.JSONDecodeError:
+        return None
+    legible = (
+        isinstance(found, dict) and isinstance(found.get("pid"), int) and {"host", "since"} <= found.keys()
+    )
+    return found if legible else None
+
+
+def _describe(holder: dict[str, Any] | None) -> str:
+    if holder is None:
         return "another process"
     since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(holder["since"]))
     return f"process {holder['pid']} on {holder['host']} (since {since})"

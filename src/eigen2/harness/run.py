@@ -88,7 +88,12 @@ class Run:
         """What run.json says; empty before there is one."""
         if not self.metadata_file.exists():
             return {}
-        return dict(json.loads(self.metadata_file.read_text(encoding="utf-8")))
+        try:
+            return dict(json.loads(self.metadata_file.read_text(encoding="utf-8")))
+        except (ValueError, TypeError) as error:
+            raise DamagedStateError(
+                f"{self.metadata_file} is damaged ({error}); training does not need what it says: restore it or delete it."
+            ) from error
 
     def note(self, **facts: Any) -> None:
         """Update run.json."""
