@@ -270,7 +270,9 @@ def _warn(sentence: str) -> None:
 
 
 def _print_json(facts: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(facts, allow_nan=False) + "\n")
+    from eigen2.harness.journal import plain
+
+    sys.stdout.write(json.dumps(plain(facts), allow_nan=False) + "\n")
 
 
 def _report(facts: dict[str, Any], good: str, ok: bool, as_json: bool, problems: tuple[str, ...]) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from rich.console import Console
+from safetensors.torch import load_file
 
 from eigen2 import seeds
 from eigen2.algorithms import registry
@@ -228,3 +229,40 @@ def test_a_plug_in_that_cannot_be_loaded_is_in_nobody_elses_way(monkeypatch: pyt
     assert registry.preset("pwm_tiny")[0].name == "pwm"
     with pytest.raises(ConfigError, match="the algorithm broken of no_such_module:Thing cannot be loaded"):
         registry.preset("something_else")
+
+
+def test_careless_numbers_and_weights_of_a_plug_in_do_no_harm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NumPy's numbers, NaN, and weights that share or skip memory: what people return without thinking."""
+    shared = torch.arange(12.0).reshape(3, 4)
+    monkeypatch.setattr(
+        Sorter, "best_weights", lambda self: {"a": shared.T, "b": shared[:, ::2], "c": shared}
+    )
+    step, evaluate = Sorter.step, Sorting.evaluate
+
+    def careless_step(self: Sorter) -> Metrics:
+        return step(self) | {"single": np.float32(0.5), "unknown": float("nan"), "tensor": torch.tensor(2.0)}  # type: ignore[dict-item]
+
+    def careless_facts(self: Sorting, split: str) -> Evaluation:
+        found = evaluate(self, split)
+        return Evaluation(found.facts | {"odd": [np.int64(3), float("inf")]}, found.shown, found.series)
+
+    monkeypatch.setattr(Sorter, "step", careless_step)
+    monkeypatch.setattr(Sorting, "evaluate", careless_facts)
+    sort(tmp_path)
+    run = find_run(None, tmp_path)
+    last = json.loads(run.log("metrics").read_text().splitlines()[-1])
+    assert (last["single"], last["unknown"], last["tensor"]) == (0.5, None, 2.0)
+    assert run.evaluations()[0]["odd"] == [3, None]
+    weights = load_file(run.path / "best_agent.safetensors")
+    assert torch.equal(weights["a"], shared.T)
+    assert torch.equal(weights["b"], shared[:, ::2])
+
+
+def test_records_for_a_log_that_does_not_exist_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Sorter, "take_records", lambda self: {"diary": [{}]})
+    with pytest.raises(ValueError, match="no log called 'diary', only metrics, events, lineage, memory"):
+        sort(tmp_path)

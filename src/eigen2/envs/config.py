@@ -1,6 +1,7 @@
 """What an environment can be told; an `env` preset fills one of these."""
 
 import os
+from abc import abstractmethod
 from pathlib import Path
 from typing import Literal, Self
 
@@ -15,9 +16,9 @@ class EnvConfig(Section):
     """The `env` section of a config."""
 
     @property
+    @abstractmethod
     def label(self) -> str:
         """What a run in this environment is called."""
-        raise NotImplementedError
 
     def absolute(self) -> Self:
         """The same with absolute paths, so that a run can go on from any working directory."""

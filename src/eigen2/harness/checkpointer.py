@@ -4,8 +4,8 @@ A full or failing disk does not stop training: the last good checkpoint stays, w
 `best` that could not be written is written with the next save that can.
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from eigen2.algorithms.contract import Trainer
 from eigen2.config import Config
@@ -18,6 +18,9 @@ from eigen2.store.disk import predicted_bytes
 from eigen2.store.durable import write_atomically
 from eigen2.store.manifest import Manifest
 from eigen2.store.state import freeze, state_bytes
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Checkpointer:
@@ -62,7 +65,7 @@ class Checkpointer:
         self._submitted_replay = trainer.replay if with_replay else self._saved_replay
         state = freeze(trainer.state_dict())
         replay = trainer.replay.snapshot() if with_replay and trainer.replay is not None else None
-        weights = trainer.best_weights() if best else None
+        weights = _copied(trainer.best_weights()) if best else None
 
         def job() -> Manifest:
             try:
@@ -132,6 +135,11 @@ def needed_bytes(trainer: Trainer) -> int:
     replay = trainer.replay
     stored = 0 if replay is None else replay.capacity * replay.ring.layout.nbytes
     return predicted_bytes(state_bytes(trainer.state_dict()), stored)
+
+
+def _copied(weights: Mapping[str, "Tensor"]) -> dict[str, "Tensor"]:
+    """Each tensor by itself and at rest: training goes on while they are written."""
+    return {name: tensor.detach().cpu().contiguous().clone() for name, tensor in weights.items()}
 
 
 def _safetensors(weights: dict[str, Any]) -> bytes:

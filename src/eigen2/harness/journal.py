@@ -27,6 +27,8 @@ class Journal:
         self._waiting: dict[str, bytes] = dict.fromkeys(names, b"")
 
     def append(self, name: str, record: Mapping[str, Any]) -> None:
+        if name not in self._waiting:
+            raise ValueError(f"there is no log called {name!r}, only {', '.join(self._waiting)}")
         line = json.dumps(plain(record), allow_nan=False, separators=(",", ":")) + "\n"
         self._waiting[name] += line.encode()
         try:
@@ -90,11 +92,11 @@ def read_log(path: Path) -> list[dict[str, Any]]:
 
 
 def plain(value: Any) -> Any:
-    """JSON has no NaN or infinity: they become null."""
+    """JSON has no NaN or infinity: they become null; NumPy's and torch's numbers become plain ones."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
         return {key: plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
-    return value
+    return plain(value.item()) if hasattr(value, "item") else value

@@ -99,6 +99,8 @@ def resume_run(
 
 def evaluate_run(run: Run, split: str, say: Callable[[str], None]) -> Evaluation:
     """The champion of a run's newest good checkpoint on `split`; counted and stored with the run."""
+    if split not in ("validation", "holdout"):
+        raise ConfigError(f"--split is {split!r}; it must be validation or holdout.")
     with opened(run, say) as experiment:
         evaluation = experiment.evaluate(split)
     run.add_evaluation(evaluation)
