@@ -16,6 +16,9 @@ from rich.table import Table
 
 from eigen2.algorithms.contract import Trainer
 
+FRAMES = 4
+"""Boxes drawn in a second."""
+
 
 class TrainingConsole:
     """What is shown of a trainer is what it declares: its phases and its headline metrics."""
@@ -30,10 +33,11 @@ class TrainingConsole:
         self._began = time.monotonic()
         self._phase, self._done, self._total = "", 0, 1
         self._metrics: Mapping[str, float] = {}
+        self._drawn = 0.0
         self._rate = 0.0
         self._env_steps: float | None = None
         self._live = (
-            Live(console=console, refresh_per_second=4, transient=True) if console.is_terminal else None
+            Live(console=console, refresh_per_second=FRAMES, transient=True) if console.is_terminal else None
         )
 
     def __enter__(self) -> Self:
@@ -54,10 +58,10 @@ class TrainingConsole:
         self._began = time.monotonic()
 
     def phase(self, phase: str, done: int, total: int) -> None:
-        """Called by the trainer as it works."""
+        """Called by the trainer as it works, perhaps thousands of times a second; the box is drawn a few times."""
         self._phase, self._done, self._total = phase, done, total
-        if self._live is not None:
-            self._live.update(self._box())
+        if self._live is not None and time.monotonic() - self._drawn > 1.0 / FRAMES:
+            self._draw(self._live)
 
     def stepped(self, step: int, metrics: Mapping[str, float]) -> None:
         now = time.monotonic()
@@ -72,7 +76,11 @@ class TrainingConsole:
         if self._live is None:
             self.console.print(self._line(), highlight=False, soft_wrap=True)
         else:
-            self._live.update(self._box())
+            self._draw(self._live)
+
+    def _draw(self, live: Live) -> None:
+        live.update(self._box())
+        self._drawn = time.monotonic()
 
     def say(self, message: str) -> None:
         self.console.print(message, highlight=False, markup=False, soft_wrap=True)
