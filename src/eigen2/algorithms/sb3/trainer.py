@@ -81,6 +81,7 @@ class SB3Trainer(VectorTrainer):
                     raise DamagedStateError(f"SB3's {name} is not finite after step {self.taken} of the run.")
         recorded = self.model.logger.name_to_value.items()
         metrics = {name.removeprefix("train/"): float(v) for name, v in recorded if math.isfinite(v)}
+        metrics["env_steps"] = float(self.model.num_timesteps)
         if self.problem.returns:
             metrics["train_return"] = float(np.mean(self.problem.returns))
         if self.taken % self.config.evaluate_every == 0:
