@@ -24,7 +24,16 @@ def run(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_run_leaves_its_checkpoints_and_nothing_else(run: Path) -> None:
     logs = {f"{name}.jsonl" for name in ("metrics", "events", "lineage", "memory", "evaluations")}
-    wanted = {"config.yaml", "run.json", "lock", "objects", "checkpoints", "best_agent.safetensors", *logs}
+    wanted = {
+        "config.yaml",
+        "run.json",
+        "lock",
+        "objects",
+        "objects.lock",
+        "checkpoints",
+        "best_agent.safetensors",
+        *logs,
+    }
     assert {path.name for path in run.iterdir()} == wanted
     found = manifests(run)
     assert {name: manifest["step"] for name, manifest in found.items() if name != "best"} == {

@@ -45,6 +45,7 @@ class Objects:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self.lock = root.with_name(f"{root.name}.lock")
         self._proven: dict[str, int] = {}
         """Sizes of the objects this process wrote or read back; others are read once before they are relied on."""
         self._durable: set[Path] = set()
@@ -79,8 +80,9 @@ class Objects:
     def guest(self) -> Iterator[None]:
         """Inside, a process that does not own the run may put objects and say who needs them."""
         make_directory(self.root)
-        with _open_directory(self.root) as directory:
-            fcntl.flock(directory, fcntl.LOCK_SH)
+        # A file, not the directory itself: network file systems lock only what is open for writing.
+        with open(self.lock, "ab") as file:
+            fcntl.flock(file, fcntl.LOCK_SH)
             yield
 
     @contextmanager
@@ -89,9 +91,9 @@ class Objects:
         if not self.root.is_dir():
             yield True
             return
-        with _open_directory(self.root) as directory:
+        with open(self.lock, "ab") as file:
             try:
-                fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 yield False
             else:
@@ -198,16 +200,6 @@ class Objects:
                 f"{self.path(name)} is damaged: its content hashes to {found[:16]}..., not to its name; {REMEDY}"
             )
         self._proven[name] = size
-
-
-@contextmanager
-def _open_directory(path: Path) -> Iterator[int]:
-    """The kernel releases its locks when it is closed, however its holder ends."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager
