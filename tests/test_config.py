@@ -255,3 +255,14 @@ def test_a_renamed_key_is_read_from_old_configs_and_pointed_to_on_the_command_li
     assert "`alg.newest` is now called `alg.recent_window`" in refusal(
         "alg=pwm_tiny", "env=gym", "alg.newest=3"
     )
+
+
+@pytest.mark.parametrize(
+    "values", [{}, {"alg": None}, {"env": {"kind": "gym"}}, [], "alg", {"alg": {"kind": 3}}]
+)
+def test_a_config_without_an_algorithm_is_no_config(values: object) -> None:
+    """A section that is missing is damage, never a default."""
+    with pytest.raises(ConfigError):
+        validate(values)
+    with pytest.raises(ConfigError, match="env"):
+        validate({"alg": {"kind": "erl"}})

@@ -13,7 +13,7 @@ import torch
 from eigen2.algorithms.contract import Services
 from eigen2.algorithms.pwm import PWM
 from eigen2.algorithms.pwm.export import load_policy
-from eigen2.config import fingerprint, validate
+from eigen2.config import fingerprint, load_config, validate
 from eigen2.envs.control.environments import Environments, Task
 from eigen2.errors import ConfigError, DataError
 
@@ -69,7 +69,7 @@ def runs(config, copy_of):
         with open_with(config(env)) as experiment:
             experiment.trainer.step()
             stored[name] = (config(env), partial(copy_of, experiment.trainer.replay))
-    stored["market"] = (validate({}), None)
+    stored["market"] = (load_config(), None)
     return StoredRuns(**stored)
 
 
