@@ -12,8 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from hydra import compose, initialize
-from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException, OverrideParseException
@@ -82,13 +80,22 @@ def load_config(overrides: Sequence[str] = (), base: Config | None = None) -> Co
     known = dict(_leaves(dumped))
     for override in values:
         _refuse_unknown(override, known, base)
-    ConfigStore.instance().store(name="eigen2_resolved", node=OmegaConf.create(dumped))
+    return validate(_composed(dumped, [_line(o, base) for o in values])) if values else base
+
+
+def _composed(values: Mapping[str, Any], overrides: Sequence[str]) -> Any:
+    """`values` with Hydra's overrides applied."""
+    # Imported here: half of what starting a command costs.
+    from hydra import compose, initialize
+    from hydra.core.config_store import ConfigStore
+
+    ConfigStore.instance().store(name="eigen2_resolved", node=OmegaConf.create(dict(values)))
     try:
         with initialize(version_base=None, config_path=None):
-            composed = compose("eigen2_resolved", overrides=[_line(o, base) for o in values])
+            composed = compose("eigen2_resolved", overrides=list(overrides))
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(f"Cannot apply the overrides: {str(error).splitlines()[0]}") from error
-    return validate(OmegaConf.to_container(composed, resolve=True))
+    return OmegaConf.to_container(composed, resolve=True)
 
 
 def resolve(overrides: Sequence[str], log_dir: Path | None, base: Config | None = None) -> Config:
