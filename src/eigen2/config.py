@@ -10,13 +10,8 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
-from hydra.errors import HydraException, OverrideParseException
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 from pydantic import Field, SerializeAsAny, ValidationError
 
 from eigen2.algorithms import registry
@@ -27,6 +22,9 @@ from eigen2.envs.control.config import ControlConfig, TasksConfig
 from eigen2.errors import ConfigError
 from eigen2.replay.config import ReplayConfig
 from eigen2.section import OPERATES, Section, computing
+
+if TYPE_CHECKING:
+    from hydra.core.override_parser.types import Override
 
 DEFAULTS = {"alg": "erl", "env": "trading"}
 
@@ -85,9 +83,11 @@ def load_config(overrides: Sequence[str] = (), base: Config | None = None) -> Co
 
 def _composed(values: Mapping[str, Any], overrides: Sequence[str]) -> Any:
     """`values` with Hydra's overrides applied."""
-    # Imported here: half of what starting a command costs.
     from hydra import compose, initialize
     from hydra.core.config_store import ConfigStore
+    from hydra.errors import HydraException
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
 
     ConfigStore.instance().store(name="eigen2_resolved", node=OmegaConf.create(dict(values)))
     try:
@@ -173,7 +173,7 @@ def _merged(settings: Mapping[str, Any], differing: Mapping[str, Any]) -> dict[s
     return out
 
 
-def _line(override: Override, base: Config) -> str:
+def _line(override: "Override", base: Config) -> str:
     """For Hydra. A table may bring keys that no preset has; those of a section are checked by its class."""
     open_table = isinstance(override.value(), dict) or _in_open_table(override.key_or_group, base)
     return ("++" if open_table else "") + str(override.input_line)
@@ -187,7 +187,13 @@ def _in_open_table(key: str, base: Config) -> bool:
     return isinstance(found, dict)
 
 
-def _choices(overrides: Sequence[str]) -> tuple[dict[str, str], list[Override]]:
+def _choices(overrides: Sequence[str]) -> tuple[dict[str, str], list["Override"]]:
+    if not overrides:
+        return {}, []
+    # Imported here: Hydra is half of what a command without overrides would cost.
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException, OverrideParseException
+
     try:
         parsed = OverridesParser.create().parse_overrides(list(overrides))
     except (OverrideParseException, HydraException) as error:
@@ -225,7 +231,7 @@ def _no_preset(group: str, name: str, names: Sequence[str]) -> ConfigError:
     )
 
 
-def _refuse_unknown(override: Override, known: Mapping[str, Any], base: Config) -> None:
+def _refuse_unknown(override: "Override", known: Mapping[str, Any], base: Config) -> None:
     key = override.key_or_group
     if key == "presets" or key.startswith("presets."):
         raise ConfigError("Presets are chosen by `alg=NAME env=NAME`, not by `presets`.")
