@@ -23,8 +23,8 @@ LIBRARIES = {
     "evaluation": {"market", "envs"},
 }
 """Know no run, usable on their own; each with the libraries it may use."""
-SERVICES = {"store"}
-"""Know no RL and no config: they import errors and themselves."""
+SERVICES = {"store": set(), "cloud": {"store"}, "memory": set()}
+"""Know no RL and no config: they import errors and themselves; each with the services it may use."""
 DOORS = {"algorithms.contract", "algorithms.registry", "evaluation.result"}
 """All that the harness may know of algorithms and of what they find."""
 CONFIG = {"algorithms.contract", "algorithms.registry", "algorithms.presets", "envs.config", "envs.control.config",
@@ -100,9 +100,9 @@ def test_a_library_knows_only_what_lies_below_it(name: str) -> None:
     assert strangers(modules(name), {name, *LIBRARIES[name], *BOTTOM}) == []
 
 
-def test_services_know_only_the_errors() -> None:
-    for name in SERVICES:
-        assert strangers(modules(name), {name, "errors"}) == []
+@pytest.mark.parametrize("name", SERVICES)
+def test_a_service_knows_only_the_errors_and_what_lies_below_it(name: str) -> None:
+    assert strangers(modules(name), {name, *SERVICES[name], "errors"}) == []
 
 
 def test_the_harness_knows_no_algorithm_no_environment_and_no_market() -> None:
@@ -189,7 +189,15 @@ def test_no_global_random_generator_is_read() -> None:
 
 @pytest.mark.parametrize(
     "module",
-    ["eigen2.cli", "eigen2.errors", "eigen2.harness.listing", "eigen2.store.integrity", "eigen2.config"],
+    [
+        "eigen2.cli",
+        "eigen2.errors",
+        "eigen2.harness.listing",
+        "eigen2.store.integrity",
+        "eigen2.config",
+        "eigen2.memory.pictures",
+        "eigen2.memory.limits",
+    ],
 )
 def test_what_needs_no_network_starts_without_torch(module: str) -> None:
     heavy = "{'torch', 'pandas', 'gymnasium', 'stable_baselines3'}"

@@ -11,7 +11,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from eigen2.errors import DamagedStateError, Eigen2Error, ResourceError
+from eigen2.cloud.words import legible
+from eigen2.errors import ConfigError, DamagedStateError, Eigen2Error, ResourceError
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False,
@@ -19,10 +20,12 @@ app = typer.Typer(
 )  # fmt: skip
 data_app = typer.Typer(no_args_is_help=True, help="Samples, and checks of your own prices.")
 replay_app = typer.Typer(no_args_is_help=True, help="Look into a run's replay buffer.")
+sync_app = typer.Typer(no_args_is_help=True, help="Send a run to a bucket, bring it back, compare the two.")
 pwm_app = typer.Typer(no_args_is_help=True, help="Facts about PWM.")
 app.add_typer(data_app, name="data")
 app.add_typer(replay_app, name="replay")
 app.add_typer(pwm_app, name="pwm")
+app.add_typer(sync_app, name="sync")
 
 Overrides = Annotated[
     list[str] | None,
@@ -31,6 +34,15 @@ Overrides = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout and nothing else there.")]
 RunName = Annotated[str, typer.Argument(help="A run directory, or a run's name.")]
 Root = Annotated[Path, typer.Option("--root", "--log-dir", help="Directory that holds the runs.")]
+To = Annotated[
+    str | None,
+    typer.Option(
+        "--to",
+        metavar="URL",
+        help="gs://BUCKET/PREFIX, s3://..., az://... or file:///DIRECTORY; what the run's config says when not given.",
+        show_default=False,
+    ),
+]
 NEWEST = "\0newest"
 
 
@@ -39,6 +51,7 @@ def train(
     overrides: Overrides = None,
     resume: Annotated[str | None, typer.Option("--resume", metavar="[RUN]", help="Resume a run; the newest one when none is named.")] = None,
     log_dir: Annotated[Path | None, typer.Option("--log-dir", metavar="DIR", help="Directory that holds the runs; the same as run.root=DIR.", show_default=False)] = None,
+    force: Annotated[bool, typer.Option("--force", help="Start although the forecast says that it does not fit.")] = False,
     show_config: Annotated[bool, typer.Option("--show-config", help="Print the resolved config and what differs from the preset, then stop.")] = False,
     as_json: Json = False,
 ) -> None:  # fmt: skip
@@ -55,6 +68,10 @@ def train(
     [bold]eigen2 train alg=sb3_sac env=gym[/bold]                  another algorithm, here Stable-Baselines3's SAC
 
     [bold]eigen2 train --resume[/bold]                             resume the newest run
+
+    [bold]eigen2 train cloud.url=gs://bucket/runs[/bold]           a copy of everything in a bucket
+
+    [bold]eigen2 train --resume gs://bucket/runs/NAME[/bold]       resume it on an empty machine
     """
     if show_config:
         from eigen2.harness.commands import config_facts, config_text
@@ -66,11 +83,26 @@ def train(
 
     console = _console(as_json)
     if resume is None:
-        facts = start_run(overrides or [], console, log_dir)
+        facts = start_run(overrides or [], console, log_dir, force)
     else:
-        facts = resume_run(None if resume == NEWEST else resume, overrides or [], console, log_dir)
+        facts = resume_run(None if resume == NEWEST else resume, overrides or [], console, log_dir, force)
     if as_json:
         _print_json(facts)
+
+
+@app.command()
+def plan(
+    overrides: Overrides = None,
+    log_dir: Annotated[Path | None, typer.Option("--log-dir", metavar="DIR", help="Directory that holds the runs; the same as run.root=DIR.", show_default=False)] = None,
+    as_json: Json = False,
+) -> None:  # fmt: skip
+    """Forecast of memory, disk, upload and time, from the config and a few steps on trial. Nothing is written."""
+    from eigen2.harness.planning import plan_run, table
+
+    facts, refusal = plan_run(overrides or [], log_dir)
+    _print_json(facts) if as_json else Console().print(table(facts), highlight=False)
+    if refusal is not None:
+        raise refusal
 
 
 @app.command()
@@ -145,6 +177,14 @@ def fingerprint(run: RunName, root: Root = Path("runs"), as_json: Json = False) 
 
 
 @app.command()
+def memory(run: RunName, root: Root = Path("runs"), as_json: Json = False) -> None:
+    """Where a run's memory is, how it grows from step to step, and whether it leaks."""
+    from eigen2.harness.commands import memory_facts, memory_text
+
+    _print_json(memory_facts(run, root)) if as_json else typer.echo(memory_text(run, root))
+
+
+@app.command()
 def export(
     run: RunName,
     to: Annotated[Path | None, typer.Option("--to", metavar="DIR", help="Where the files go; RUN/export when not given.", show_default=False)] = None,
@@ -164,6 +204,23 @@ def export(
     for name, why in facts.get("absent", {}).items():
         typer.echo(f"{name:22} not there yet: {why}")
     typer.echo(facts["directory"])
+
+
+@app.command()
+def doctor(overrides: Overrides = None, as_json: Json = False) -> None:
+    """Is this machine ready? Checks software, memory, disk and cloud, and makes a small run; under a minute."""
+    from eigen2.harness.doctor import examine, facts
+
+    checks = []
+    for check in examine(overrides or []):
+        checks.append(check)
+        if not as_json:
+            typer.echo(check.line())
+    found = facts(checks)
+    if as_json:
+        _print_json(found)
+    if not found["ok"]:
+        raise ConfigError(f"{sum(not check.ok for check in checks)} of {len(checks)} checks failed.")
 
 
 @data_app.command("list")
@@ -214,6 +271,60 @@ def replay_verify(run: RunName, root: Root = Path("runs"), as_json: Json = False
     _print_json(facts) if as_json else typer.echo(f"{facts['segments']} segments: every block holds.")
 
 
+@sync_app.command("push")
+def sync_push(
+    run: RunName,
+    to: To = None,
+    verify: Annotated[bool, typer.Option("--verify", help="Read everything in the bucket back, and send again what is damaged there.")] = False,
+    root: Root = Path("runs"),
+    as_json: Json = False,
+) -> None:  # fmt: skip
+    """Send what the bucket lacks of a run."""
+    from eigen2.harness.directory import find_run
+    from eigen2.harness.sync import cloud_of, push_run, push_text
+
+    found = find_run(run, root)
+    facts = push_run(found, cloud_of(found, to), _console(as_json), verify)
+    _print_json(facts) if as_json else typer.echo(push_text(facts))
+    if facts["damaged"]:
+        raise DamagedStateError("; ".join(facts["damaged"]))
+
+
+@sync_app.command("pull")
+def sync_pull(
+    run: Annotated[str, typer.Argument(help="A run in a bucket, e.g. gs://BUCKET/PREFIX/RUN; or a run here that has a cloud.")],
+    root: Root = Path("runs"),
+    as_json: Json = False,
+) -> None:  # fmt: skip
+    """Bring everything a bucket holds of a run."""
+    from eigen2.harness.sync import pull_named
+
+    facts = pull_named(run, root, _console(as_json))
+    if as_json:
+        _print_json(facts)
+
+
+@sync_app.command("status")
+def sync_status(
+    run: RunName,
+    to: To = None,
+    verify: Annotated[bool, typer.Option("--verify", help="Read everything in the bucket and check its hash.")] = False,
+    root: Root = Path("runs"),
+    as_json: Json = False,
+) -> None:  # fmt: skip
+    """What a bucket holds of a run, beside what is here."""
+    from eigen2.harness.directory import find_run
+    from eigen2.harness.sync import cloud_of, status_text, sync_facts
+
+    found = find_run(run, root)
+    facts = sync_facts(found, cloud_of(found, to), _console(as_json), verify)
+    _print_json(facts) if as_json else typer.echo(status_text(facts))
+    if facts.get("damaged"):
+        raise DamagedStateError(
+            f"{len(facts['damaged'])} objects are damaged in the bucket; `eigen2 sync push --verify` sends them again."
+        )
+
+
 @pwm_app.command("parity")
 def pwm_parity(
     presets: Annotated[list[str] | None, typer.Argument(metavar="[PRESET]...", help="e.g. pwm_5M pwm_48M; all when none is named.", show_default=False)] = None,
@@ -236,6 +347,12 @@ def main() -> None:
         app([argument for argument in arguments if argument != "--debug"], standalone_mode=True)
     except Eigen2Error as error:
         _fail(str(error), error.exit_code, debug)
+    except MemoryError as error:
+        _fail(
+            f"It does not fit into memory ({error}); `eigen2 plan` says what a run needs.",
+            ResourceError.exit_code,
+            debug,
+        )
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             _fail(f"{error}; free some space and try again.", ResourceError.exit_code, debug)
@@ -245,7 +362,7 @@ def main() -> None:
 def _fail(sentence: str, code: int, debug: bool) -> NoReturn:
     if debug:
         traceback.print_exc()
-    Console(stderr=True).print(f"eigen2: {sentence}", highlight=False, markup=False, soft_wrap=True)
+    Console(stderr=True).print(f"eigen2: {legible(sentence)}", highlight=False, markup=False, soft_wrap=True)
     raise SystemExit(code)
 
 

@@ -36,11 +36,35 @@ class RunConfig(Section):
     """Name of the run; <alg>_<env>_seed<seed> when null."""
     grace_seconds: float = Field(60.0, ge=0, json_schema_extra=OPERATES)
     """After a signal, how long the step in progress may take before it is dropped."""
+    keep_data: bool = Field(True, json_schema_extra=OPERATES)
+    """Keep a copy of your own data file inside the run, so that it resumes where the file is not. A copy that a run has
+    stays."""
 
 
 class CheckpointConfig(Section):
     every: int = Field(1, ge=1, json_schema_extra=OPERATES)
     """Steps between checkpoints; the last step always gets one."""
+
+
+class CloudConfig(Section):
+    url: str | None = Field(None, json_schema_extra=OPERATES)
+    """Where runs are kept: gs://BUCKET/PREFIX, s3://..., az://... or file:///DIRECTORY; null: what CLOUD_PROVIDER and
+    CLOUD_BUCKET say, else nowhere; off: nowhere."""
+    max_mbps: float | None = Field(None, gt=0, json_schema_extra=OPERATES)
+    """Upload at most this many megabits a second."""
+    exclude: tuple[str, ...] = Field((), json_schema_extra=OPERATES)
+    """Patterns of files that stay here, e.g. [tensorboard/, '*.html']; what a resume needs is always sent."""
+    drain_seconds: float = Field(300.0, ge=0, json_schema_extra=OPERATES)
+    """At the end of a run, how long to wait for the last uploads."""
+    lease_seconds: float = Field(120.0, ge=5, json_schema_extra=OPERATES)
+    """A machine that has not been heard of for so long may be replaced by another."""
+    timeout_seconds: float = Field(120.0, ge=1, json_schema_extra=OPERATES)
+    """A request that takes longer is given up and tried again."""
+
+
+class MemoryConfig(Section):
+    verbose: int = Field(0, ge=0, json_schema_extra=OPERATES)
+    """Steps between accounts of memory on the console: snapshot, trend and growth; 0: none. memory.jsonl has them all."""
 
 
 class Config(Section):
@@ -58,6 +82,8 @@ class Config(Section):
     env: Annotated[TradingConfig | GymConfig | ControlConfig | TasksConfig, Field(discriminator="kind")]
     run: RunConfig = RunConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
+    cloud: CloudConfig = CloudConfig()
+    memory: MemoryConfig = MemoryConfig()
     replay: ReplayConfig = ReplayConfig()
 
     presets: dict[str, str] = Field(default_factory=lambda: dict(DEFAULTS), json_schema_extra=OPERATES)

@@ -19,6 +19,14 @@ class DataError(Eigen2Error):
     exit_code = 3
 
 
+class MissingDataError(DataError):
+    """A file of the user's is not where a key of the config says."""
+
+    def __init__(self, key: str, value: str, message: str) -> None:
+        super().__init__(message)
+        self.key, self.value = key, value
+
+
 class ResourceError(Eigen2Error):
     """The work does not fit into RAM or onto the disk."""
 

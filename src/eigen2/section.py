@@ -2,10 +2,13 @@
 
 A key *computes*: it decides what a run computes and is part of its identity, so a resume cannot change it. A key
 declared with `json_schema_extra=OPERATES` only says where, how often or how loud, and may change at every start. A key
-that was renamed names its former name, `json_schema_extra=was("old")`, so that stored configs still read.
+that was renamed names its former name, `json_schema_extra=was("old")`, so that stored configs still read. A key that
+may name a file of the user's is annotated `OwnFile`: the run's identity holds a fingerprint of what is in the file, so
+where it lies does not count.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, model_validator
@@ -16,6 +19,17 @@ OPERATES: dict[str, Any] = {"operates": True}
 
 def was(*names: str) -> dict[str, Any]:
     return {"was": list(names)}
+
+
+@dataclass(frozen=True)
+class OwnFile:
+    """Annotates a key; `built_in` says of a value whether it names something that is no file."""
+
+    built_in: Callable[[str], bool]
+
+    def counted(self, value: str) -> str:
+        """What the key computes with: itself, or the same words for every file."""
+        return value if self.built_in(value) else "a file"
 
 
 class Section(BaseModel):
@@ -44,8 +58,25 @@ def computing(section: Section) -> dict[str, Any]:
         if _mark(field, "operates"):
             continue
         value = getattr(section, name)
-        kept[name] = computing(value) if isinstance(value, Section) else section.model_dump(mode="json")[name]
+        if isinstance(value, Section):
+            kept[name] = computing(value)
+        elif own := _own_file(field):
+            kept[name] = own.counted(value)
+        else:
+            kept[name] = section.model_dump(mode="json")[name]
     return kept
+
+
+def own_file_keys(section: Section, prefix: str = "") -> set[str]:
+    """Dotted names of the keys that may name a file of the user's."""
+    found: set[str] = set()
+    for name, field in type(section).model_fields.items():
+        value = getattr(section, name)
+        if isinstance(value, Section):
+            found |= own_file_keys(value, f"{prefix}{name}.")
+        elif _own_file(field):
+            found.add(f"{prefix}{name}")
+    return found
 
 
 def _walk(cls: type[Section], prefix: str = "") -> Iterator[tuple[str, FieldInfo, type[Section]]]:
@@ -59,6 +90,10 @@ def _walk(cls: type[Section], prefix: str = "") -> Iterator[tuple[str, FieldInfo
 def _former(name: str, field: FieldInfo) -> list[str]:
     head, dot, _ = name.rpartition(".")
     return [f"{head}{dot}{old}" for old in _mark(field, "was")]
+
+
+def _own_file(field: FieldInfo) -> OwnFile | None:
+    return next((mark for mark in field.metadata if isinstance(mark, OwnFile)), None)
 
 
 def _mark(field: FieldInfo, name: str) -> Any:

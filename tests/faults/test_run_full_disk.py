@@ -134,7 +134,9 @@ def test_a_resume_on_a_full_disk_is_one_sentence_and_harms_nothing(
 
 
 def test_a_run_that_cannot_fit_is_refused_before_anything_is_written(cramped: Lab, disk: Path) -> None:
-    done = cramped.run("train", *ORDERS, f"run.root={disk / 'runs'}", "replay.capacity=1000000")
+    done = cramped.run(
+        "train", *ORDERS, f"run.root={disk / 'runs'}", "replay.capacity=1000000", "alg.generations=10000"
+    )
     assert done.code == 4
     assert str(disk / "runs") in done.err
     assert "are free" in done.err

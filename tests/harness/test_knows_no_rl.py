@@ -26,7 +26,7 @@ from eigen2.algorithms.contract import (
     Trainer,
 )
 from eigen2.config import Config
-from eigen2.errors import ConfigError, StoppedEarly
+from eigen2.errors import ConfigError, ResourceError, StoppedEarly
 from eigen2.harness.directory import find_run
 from eigen2.harness.export import export_run
 from eigen2.harness.listing import list_runs
@@ -35,7 +35,10 @@ from eigen2.harness.tables import from_parquet
 from eigen2.harness.training import evaluate_run, resume_run, start_run
 from eigen2.harness.verify import run_fingerprint, verify_resume
 from eigen2.section import Section
+from eigen2.store import disk
+from eigen2.store.disk import MARGIN_BYTES
 from eigen2.store.integrity import verify
+from eigen2.store.objects import reference
 
 
 class SortConfig(AlgorithmConfig):
@@ -154,6 +157,57 @@ def test_a_stopped_run_resumes_to_the_same_end(tmp_path: Path, monkeypatch: pyte
     assert run_fingerprint(cut, print) == run_fingerprint(straight, print)
     assert cut.log("metrics").read_bytes() == straight.log("metrics").read_bytes()
     assert verify_resume(cut, lambda _: None).ok
+
+
+def test_own_data_is_made_once_and_handed_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, handed = [], []
+    enter = Sorter.__init__
+
+    def own_data(self: Sorting) -> bytes:
+        made.append(1)
+        return b"numbers of one's own"
+
+    def init(self: Sorter, config: SortConfig, seed: int, services: Services) -> None:
+        handed.append(services.data and services.data.read_bytes())
+        enter(self, config, seed, services)
+
+    monkeypatch.setattr(Sorting, "own_data", own_data)
+    monkeypatch.setattr(Sorter, "__init__", init)
+    monkeypatch.setattr(Sorter, "stop_after", 5)
+    with pytest.raises(StoppedEarly):
+        sort(tmp_path)
+    monkeypatch.setattr(Sorter, "stop_after", None)
+    resume_run(None, [f"run.root={tmp_path}"], Console(file=io.StringIO()))
+    run = find_run(None, tmp_path)
+    evaluate_run(run, "validation", lambda _: None)
+    assert verify_resume(run, lambda _: None).ok
+    assert (made, handed) == ([1], [None, *[b"numbers of one's own"] * 3])
+
+
+def test_own_data_that_disappears_while_the_run_trains_is_stored_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content, step = b"numbers of one's own", Sorter.step
+
+    def careless(self: Sorter) -> Metrics:
+        if self.passes == 5:
+            find_run(None, tmp_path).checkpoints.objects.delete(reference([content]).hash)
+        return step(self)
+
+    monkeypatch.setattr(Sorting, "own_data", lambda self: content)
+    monkeypatch.setattr(Sorter, "step", careless)
+    sort(tmp_path)
+    assert verify(find_run(None, tmp_path).checkpoints).ok
+
+
+def test_own_data_counts_when_room_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk, "free_bytes", lambda path: MARGIN_BYTES + 10_000)
+    sort(tmp_path, "run.name=fits")
+    monkeypatch.setattr(Sorting, "own_data", lambda self: bytes(20_000))
+    with pytest.raises(ResourceError, match="of disk space"):
+        sort(tmp_path, "run.name=does_not")
+    assert [found["name"] for found in list_runs(tmp_path)] == ["fits"]
+    sort(tmp_path, "run.name=does_not", "run.keep_data=false")
 
 
 def test_series_of_evaluations_stay_with_the_run(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from command_lab import ORDERS, Lab, Moment, newest, story
+from command_lab import ORDERS, Lab, Moment, newest, story, write_prices
 
 from eigen2.harness.journal import read_log
 
@@ -24,16 +24,6 @@ def killed(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(killed: Path, tmp_path: Path) -> Path:
     """The killed run, for one's own use."""
     return Path(shutil.copytree(killed, tmp_path / "mine"))
-
-
-def write_prices(path: Path, factor: float = 1.0) -> None:
-    import numpy as np
-    import pandas as pd
-
-    steps = np.random.Generator(np.random.PCG64(1)).normal(0, 0.01, (400, 4))
-    table = pd.DataFrame(100 * factor * np.exp(steps.cumsum(axis=0)), columns=["A", "B", "C", "D"])
-    table.insert(0, "date", pd.bdate_range("2015-01-01", periods=400))
-    table.to_csv(path, index=False)
 
 
 def test_a_killed_run_goes_on_to_the_same_end(lab: Lab, run: Path, finished: Path) -> None:
@@ -124,7 +114,8 @@ def test_a_run_goes_on_from_any_working_directory_with_relative_paths(lab: Lab, 
 
 def test_a_resume_with_other_data_is_refused(lab: Lab, tmp_path: Path) -> None:
     write_prices(tmp_path / "prices.csv")
-    overrides = (f"env.data={tmp_path / 'prices.csv'}", *ORDERS[3:], f"run.root={tmp_path}", "run.name=mine")
+    places = (f"env.data={tmp_path / 'prices.csv'}", f"run.root={tmp_path}", "run.name=mine")
+    overrides = (*places, *ORDERS[3:], "run.keep_data=false")
     assert lab.run("train", *overrides, moments=(Moment("stepped", "SIGKILL", 2),)).killed
     was = json.loads((tmp_path / "mine" / "run.json").read_text())["data_fingerprint"]
     write_prices(tmp_path / "prices.csv", factor=1.5)

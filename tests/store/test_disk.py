@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from eigen2.errors import ResourceError
-from eigen2.store.disk import MARGIN_BYTES, ensure_room, free_bytes, predicted_bytes
+from eigen2.store.disk import ensure_room, free_bytes
 
 
 def test_free_space_of_a_directory_that_does_not_exist_yet(tmp_path: Path) -> None:
@@ -21,9 +21,3 @@ def test_too_little_room_names_the_place_and_both_sizes(tmp_path: Path) -> None:
         ensure_room(tmp_path / "run", 10**18)
     assert str(tmp_path / "run") in str(error.value)
     assert error.value.exit_code == 4
-
-
-def test_the_prediction_counts_every_kept_checkpoint_and_the_one_under_way() -> None:
-    assert predicted_bytes(10) == 60 + MARGIN_BYTES
-    assert predicted_bytes(10, replay=100, replay_new=1) == 60 + 103 + MARGIN_BYTES
-    assert predicted_bytes(10, replay=100) == 60 + 400 + MARGIN_BYTES

@@ -69,6 +69,7 @@ def test_it_is_evaluated_verified_and_looked_into_as_it_is(lab: Lab, run: Path) 
         ("fingerprint",),
         ("replay", "info"),
         ("replay", "verify"),
+        ("memory",),
     ):
         done = lab.run(*command, run)
         assert done.code == 0, (command, done.err)

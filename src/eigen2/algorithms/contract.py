@@ -12,9 +12,9 @@ touches no file and no signal: the harness saves what `state_dict` returns and t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -30,10 +30,12 @@ if TYPE_CHECKING:
 __all__ = [
     "Algorithm",
     "AlgorithmConfig",
+    "Calibration",
     "Datasets",
     "Evaluation",
     "Experiment",
     "Metrics",
+    "Needs",
     "Progress",
     "Services",
     "Trainer",
@@ -41,7 +43,8 @@ __all__ = [
 
 Metrics = dict[str, float]
 Progress = Callable[[str, int, int], None]
-"""Called by a trainer as it works, with (phase, done, total)."""
+"""Called by a trainer as it works, with (phase, done, total). A call with done = 0 before a phase begins tells exactly
+where its memory begins."""
 
 
 def no_progress(phase: str, done: int, total: int) -> None:
@@ -62,6 +65,8 @@ class Trainer(ABC):
     """The parts of a step in their order, as reported to `Services.progress`."""
     headline: tuple[str, ...] = ()
     """Metrics worth a place on the console, in this order; one that a step does not return is not shown."""
+    filling: tuple[str, ...] = ("replay",)
+    """Owners that grow by design, as buffers and ledgers do; growth of any other is taken for a leak."""
     replay: Replay | None = None
     """Stored experience, saved beside the state and incrementally; None for algorithms that keep none."""
 
@@ -109,8 +114,10 @@ class Trainer(ABC):
         return {}
 
     def owners(self) -> dict[str, int]:
-        """Bytes held, by name: networks, optimiser, replay, caches."""
-        return {} if self.replay is None else {"replay": self.replay.ram_bytes}
+        """Bytes held in RAM, by name: data, networks, optimiser, replay, caches."""
+        if self.replay is None:
+            return {}
+        return {"replay": self.replay.ram_bytes, "batches": self.replay.sampler.nbytes}
 
 
 class Experiment(ABC):
@@ -119,6 +126,14 @@ class Experiment(ABC):
     trainer: Trainer
     data_fingerprint: str = ""
     """Hash of the data a run is trained on; empty where there is none but what the config says."""
+
+    def own_data(self) -> bytes | None:
+        """The user's own data as one file, for the run to keep; None where the config describes all there is.
+
+        `Services.data` hands it back on a resume, and then everything must be as it was, `data_fingerprint` and all.
+        It may be called on another thread while the trainer steps. The same data gives the same bytes.
+        """
+        return None
 
     @abstractmethod
     def evaluate(self, split: str) -> Evaluation:
@@ -173,6 +188,75 @@ class Services:
     """Facts of the run's earlier evaluations, oldest first."""
     metadata: Callable[[], dict[str, Any]] = dict
     """The run's name and what run.json says; empty while there is no run directory."""
+    data: Path | None = None
+    """The file in which the run keeps its `own_data`, proven; it is read instead of the one that the config names."""
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a run will need, in bytes, known from its config before anything is allocated. Zero: not known, or none.
+
+    The harness adds what it knows itself: the interpreter, the replay, the frozen copy of a state that is being saved.
+    """
+
+    held: Mapping[str, int] = field(default_factory=dict)
+    """Memory held to the end of a run, by component: market, environments, networks, optimisers."""
+    peaks: Mapping[str, int] = field(default_factory=dict)
+    """Memory needed beside that for a while (activations), by phase; phases follow each other, so the largest counts."""
+    opening: int = 0
+    """Memory at the worst moment of loading data, when nothing else is held yet."""
+    on_device: tuple[str, ...] = ()
+    """Components of `held` that lie on the training device, as activations do."""
+    worker: int = 0
+    """Memory of one worker process beside its interpreter; 0 for algorithms without workers."""
+
+    steps: int = 0
+    """Steps of the run."""
+    state: int = 0
+    """A training state as it is saved, when every optimiser has moments."""
+    first_state: int = 0
+    """The same before the first step."""
+    best: int = 0
+    """The part of `state` that changes only with the best score."""
+    evaluations: int = 0
+    """Moments of the run at which the best score can change."""
+    best_is_newest: bool = False
+    """Whether the best agent nearly always is one of the newest state."""
+    best_agent: int = 0
+    """The file of the best weights."""
+    record: int = 0
+    """One transition in the replay; 0 when there is none."""
+    transitions: int = 0
+    """Written to the replay in the whole run."""
+    packed: float = 1.0
+    """What compression leaves of a stored transition."""
+    own_data: int = 0
+    """The copy of the user's data that the run keeps."""
+    log: int = 1_000
+    """Lines in the logs, per step."""
+    evaluation: int = 10_000
+    """What the evaluation at the end stores."""
+
+    knobs: tuple[str, ...] = ()
+    """Numeric keys of the config that a smaller run can be made with, those that cost least in what is learned first."""
+
+
+StepSeconds = Sequence[Mapping[str, float]]
+"""Seconds of some steps by phase, as the trainer reported them."""
+
+
+def _all_alike(measured: StepSeconds, steps: int) -> float:
+    return steps * sum(sum(step.values()) for step in measured) / max(1, len(measured))
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A short run by which a forecast is measured: it holds what the real one holds, and does it less often."""
+
+    config: Config
+    steps: int = 1
+    seconds: Callable[[StepSeconds, int], float] = _all_alike
+    """Seconds of the real run, given those of the short one and the number of steps."""
 
 
 class Algorithm(ABC):
@@ -191,6 +275,14 @@ class Algorithm(ABC):
     def resolve(self, config: Config, services: Services) -> Config:
         """Called once, when a run begins: the config with everything filled in that only the outside knows."""
         return config
+
+    def needs(self, config: Config, services: Services) -> Needs | None:
+        """What a run of this config will need; cheap, and nothing is allocated. None: only a calibration can say."""
+        return None
+
+    def calibration(self, config: Config) -> Calibration | None:
+        """How a forecast is measured; None where that would cost as much as the run."""
+        return Calibration(config)
 
     @abstractmethod
     def open(self, config: Config, services: Services) -> AbstractContextManager[Experiment]:

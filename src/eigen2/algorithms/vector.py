@@ -29,6 +29,9 @@ class VectorExperiment(Experiment):
         self.trainer: VectorTrainer = trainer
         self.data_fingerprint = trainer.problem.data_fingerprint
 
+    def own_data(self) -> bytes | None:
+        return self.trainer.problem.own_data()
+
     def evaluate(self, split: str) -> Evaluation:
         return self.trainer.problem.evaluate(self.trainer.best_policy(), split)
 
@@ -41,5 +44,6 @@ class VectorAlgorithm(Algorithm):
     def open(self, config: "Config", services: Services) -> Iterator[VectorExperiment]:
         from eigen2.evaluation.problem import open_problem
 
-        with closing(open_problem(config.env, config.seed, services.evaluations)) as problem:
+        problem = open_problem(config.env, config.seed, services.evaluations, services.data)
+        with closing(problem):
             yield VectorExperiment(self.trainer(config, problem, services))

@@ -7,6 +7,7 @@ maps observations [n, ...] to actions [n, ...] of its spaces.
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -30,6 +31,7 @@ from eigen2.evaluation.ledger import trial_ledger
 from eigen2.evaluation.market import evaluate_market_policy
 from eigen2.evaluation.result import Evaluation
 from eigen2.market.data import FloatArray
+from eigen2.market.kept import kept_prices
 from eigen2.market.load import load_market
 
 Policy = Callable[[NDArray[np.float32]], NDArray[np.float32]]
@@ -50,6 +52,10 @@ class Problem(ABC):
         """Of the last finished episodes, at most 10."""
         return self._counted.finished
 
+    def owners(self) -> dict[str, int]:
+        """Bytes held, by name."""
+        return {}
+
     @abstractmethod
     def score(self, policy: Policy, episodes: int) -> float:
         """What a policy earns, to choose the best one by: the same test at every call, never the final one."""
@@ -57,6 +63,10 @@ class Problem(ABC):
     @abstractmethod
     def evaluate(self, policy: Policy, split: str) -> Evaluation:
         """All that can be said about a policy; `split` is `validation` or `holdout` where data is split."""
+
+    def own_data(self) -> bytes | None:
+        """The user's own prices as one file, for `open_problem` to read later; None where there are none."""
+        return None
 
     @abstractmethod
     def close(self) -> None: ...
@@ -81,12 +91,15 @@ class Problem(ABC):
     def _load_environment_state(self, state: dict[str, Any]) -> None: ...
 
 
-def open_problem(env: EnvConfig, seed: int, evaluations: Evaluations = list) -> Problem:
-    """Whoever opens it closes it; `evaluations` gives the facts of the run's earlier ones."""
+def open_problem(
+    env: EnvConfig, seed: int, evaluations: Evaluations = list, data: Path | None = None
+) -> Problem:
+    """Whoever opens it closes it; `evaluations` gives the facts of the run's earlier ones, `data` is the file that
+    holds its `own_data`."""
     if isinstance(env, GymConfig | ControlConfig):
         return ControlProblem(control_task(env), seed)
     if isinstance(env, TradingConfig):
-        return TradingProblem(env, seed, evaluations)
+        return TradingProblem(env, seed, evaluations, data)
     raise ConfigError(f"env={env.label} holds several environments; choose one, e.g. env=gym or env=trading.")
 
 
@@ -115,8 +128,10 @@ class ControlProblem(Problem):
 class TradingProblem(Problem):
     """The score is the log return over the validation days, however many episodes are asked for; every one is a trial."""
 
-    def __init__(self, config: TradingConfig, seed: int, evaluations: Evaluations = list) -> None:
-        self.market, self.config, self.seed = load_market(config, seed), config, seed
+    def __init__(
+        self, config: TradingConfig, seed: int, evaluations: Evaluations = list, data: Path | None = None
+    ) -> None:
+        self.market, self.config, self.seed = load_market(config, seed, kept=data), config, seed
         self.evaluations = evaluations
         self.data_fingerprint = self.market.fingerprint
         self.core = TradingCore(self.market, config, 1)
@@ -124,6 +139,9 @@ class TradingProblem(Problem):
         self.trading = TradingEnv(self.market, config)
         self.trading.reset(seed=seeds.integer(seed, "collect") % 2**31)
         super().__init__(FlatObservation(self.trading), seed)
+
+    def owners(self) -> dict[str, int]:
+        return {"market": self.market.nbytes, "trial_ledger": self.ledger.nbytes}
 
     def score(self, policy: Policy, episodes: int) -> float:
         earned = self._validated(policy)
@@ -137,6 +155,9 @@ class TradingProblem(Problem):
             self.market, self.config, flat_policy(policy, self.core), split,
             seed=self.seed, champion_fingerprint=name, ledger=self.ledger, records=self.evaluations(),
         )  # fmt: skip
+
+    def own_data(self) -> bytes | None:
+        return kept_prices(self.market)
 
     def _validated(self, policy: Policy) -> FloatArray:
         """Daily log returns on the validation days. -> [1, day]"""

@@ -11,13 +11,12 @@ from eigen2.algorithms.contract import Trainer
 from eigen2.config import Config
 from eigen2.errors import ResourceError
 from eigen2.harness.journal import Journal
+from eigen2.harness.own_data import OwnData
 from eigen2.harness.run import Run
 from eigen2.store.background import BackgroundSaver
 from eigen2.store.checkpoints import SAVE_FAILURES, NewCheckpoint
-from eigen2.store.disk import predicted_bytes
 from eigen2.store.durable import write_atomically
 from eigen2.store.manifest import Manifest
-from eigen2.store.state import freeze, state_bytes
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -27,11 +26,11 @@ class Checkpointer:
     """Saves one trainer into a run that this process owns."""
 
     def __init__(
-        self, run: Run, config: Config, trainer: Trainer, identity: dict[str, Any], journal: Journal,
-        say: Callable[[str], None],
+        self, run: Run, config: Config, trainer: Trainer, identity: dict[str, Any], own_data: OwnData,
+        journal: Journal, say: Callable[[str], None],
     ) -> None:  # fmt: skip
         self.run, self.config, self.trainer, self.identity = run, config, trainer, identity
-        self.journal, self._say = journal, say
+        self.own_data, self.journal, self._say = own_data, journal, say
         self._saver: BackgroundSaver[Manifest] = BackgroundSaver()
         self._failing = False
         self._owed_best = False
@@ -39,6 +38,7 @@ class Checkpointer:
         self._best = trainer.best_score
         # A trainer that goes over to another replay must not be resumed with the one before.
         self._saved_replay = self._submitted_replay = trainer.replay
+        self._copied_bytes = 0
         self.safe_step: int | None = None
         """Step of the newest checkpoint that this process has committed."""
 
@@ -47,6 +47,8 @@ class Checkpointer:
 
         One that is waited for must succeed.
         """
+        from eigen2.store.state import freeze, state_bytes
+
         # The save before this one must be known to have worked before it is clear whether a `best` is still owed.
         self.collect()
         trainer = self.trainer
@@ -63,7 +65,9 @@ class Checkpointer:
             or trainer.replay is not self._saved_replay
         )  # fmt: skip
         self._submitted_replay = trainer.replay if with_replay else self._saved_replay
+
         state = freeze(trainer.state_dict())
+        self._copied_bytes = state_bytes(state)
         replay = trainer.replay.snapshot() if with_replay and trainer.replay is not None else None
         weights = _copied(trainer.best_weights()) if best else None
 
@@ -71,8 +75,10 @@ class Checkpointer:
             try:
                 if weights is not None:
                     write_atomically(self.run.path / "best_agent.safetensors", _safetensors(weights))
-                new = NewCheckpoint(step, state, replay, metrics, logs, self.identity)
-                return self.run.checkpoints.save(new, (*roles, "best") if best else roles)
+                new = NewCheckpoint(step, state, replay, metrics, logs, self.identity, self.own_data.store)
+                saved = self.run.checkpoints.save(new, (*roles, "best") if best else roles)
+                self.run.committed()
+                return saved
             finally:
                 if replay is not None:
                     replay.close()
@@ -80,6 +86,10 @@ class Checkpointer:
         self._saver.submit(job)
         if wait:
             self.collect(must_succeed=True)
+
+    def owners(self) -> dict[str, int]:
+        """Bytes of the copy that is being written."""
+        return {"checkpoint": self._copied_bytes if self._saver.busy else 0}
 
     def is_finished(self, step: int) -> bool:
         """True when the run's final checkpoint, of this step, is committed."""
@@ -128,13 +138,6 @@ class Checkpointer:
     def _tell(self, kind: str, message: str) -> None:
         self._say(message)
         self.journal.event(kind, message)
-
-
-def needed_bytes(trainer: Trainer) -> int:
-    """Upper bound of what the checkpoints of a run take on disk."""
-    replay = trainer.replay
-    stored = 0 if replay is None else replay.capacity * replay.ring.layout.nbytes
-    return predicted_bytes(state_bytes(trainer.state_dict()), stored)
 
 
 def _copied(weights: Mapping[str, "Tensor"]) -> dict[str, "Tensor"]:

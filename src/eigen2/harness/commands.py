@@ -47,6 +47,22 @@ def verify_replay(run: str, root: Path, say: Callable[[str], None]) -> dict[str,
     return {"segments": _of_replay(run, root, say, verify_segments)}
 
 
+def memory_facts(run: str, root: Path) -> dict[str, Any]:
+    """Growth, what grew, leak verdict; of a run that trains, too."""
+    from eigen2.harness.journal import read_log
+    from eigen2.memory.verdict import assess
+
+    return assess(read_log(find_run(run, root).log("memory"))).to_json()
+
+
+def memory_text(run: str, root: Path) -> str:
+    """The last snapshot, the trend, and the verdict."""
+    from eigen2.harness.journal import read_log
+    from eigen2.memory.pictures import account
+
+    return "\n".join(account(read_log(find_run(run, root).log("memory"))))
+
+
 def _of_replay(
     run: str, root: Path, say: Callable[[str], None],
     look: Callable[[Mapping[str, Any], Callable[[str], bytes]], Result],

@@ -6,15 +6,17 @@ resume never looks at the source again.
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eigen2.config import Config
 from eigen2.errors import ConfigError
 from eigen2.harness.directory import find_run
 from eigen2.harness.run import Run
-from eigen2.replay import Replay
 from eigen2.store.checkpoints import Checkpoint, NewCheckpoint
 from eigen2.store.durable import make_directory
+
+if TYPE_CHECKING:
+    from eigen2.replay import Replay
 
 
 class RunDatasets:
@@ -33,7 +35,7 @@ class RunDatasets:
     def config(self, source: Path) -> Config:
         return _run_of(source).read_config()
 
-    def replay(self, source: Path) -> tuple[Replay, dict[str, Any]]:
+    def replay(self, source: Path) -> tuple["Replay", dict[str, Any]]:
         run = _run_of(source)
         there = run.checkpoints.names()
         name = _checkpoint_name(source) if source.is_file() else None
@@ -41,7 +43,10 @@ class RunDatasets:
         if name is None:
             raise ConfigError(f"{source} has no checkpoint yet; let it train for a while first.")
 
-        def restore(checkpoint: Checkpoint) -> Replay:
+        # Imported here: whoever names no stored experience does not wait for torch.
+        from eigen2.replay import Replay
+
+        def restore(checkpoint: Checkpoint) -> "Replay":
             if checkpoint.manifest.replay is None:
                 raise ConfigError(
                     f"checkpoint '{name}' of {run.path} holds no replay; use final, latest or previous."
@@ -60,7 +65,7 @@ class RunDatasets:
         return replay, facts
 
 
-def write_dataset(directory: Path, config: Config, replay: Replay) -> None:
+def write_dataset(directory: Path, config: Config, replay: "Replay") -> None:
     """Your own data in the layout of a run, for settings that name a run whose replay is read."""
     if directory.exists():
         raise ConfigError(f"{directory} exists; name a new directory.")

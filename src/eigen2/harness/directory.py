@@ -8,7 +8,7 @@ import errno
 import os
 import secrets
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,14 +20,16 @@ if TYPE_CHECKING:
     from eigen2.config import Config
 
 
-def create_run(config: "Config") -> Run:
-    """Claim the first free name, <alg>_<env>_seed<seed>, then with -2, -3, ..., and write the config there."""
+def create_run(config: "Config", free: Callable[[Path], bool] = lambda path: True) -> Run:
+    """Claim the first free name, <alg>_<env>_seed<seed>, then with -2, -3, ..., and write the config there.
+
+    `free` says whether a name that no run here has may be taken."""
     root = config.run.root.absolute()
     base = check_name(config)
     try:
         root.mkdir(parents=True, exist_ok=True)
-        path = _publish(config, root, base)
-        _point_latest(root, path)
+        path = _publish(config, root, base, free)
+        point_latest(path)
         sync_directory(root)
     except (PermissionError, NotADirectoryError, FileExistsError) as error:
         raise ConfigError(f"run.root={root} cannot hold runs ({error.strerror}); choose another.") from error
@@ -42,28 +44,30 @@ def check_name(config: "Config") -> str:
     return name
 
 
-def _publish(config: "Config", root: Path, base: str) -> Path:
+def _publish(config: "Config", root: Path, base: str, free: Callable[[Path], bool]) -> Path:
     new = Run(root / f".new-{secrets.token_hex(8)}")
     new.path.mkdir()
     try:
         new.write_config(config)
-        return _claim(new.path, root, base)
+        return _claim(new.path, root, base, free)
     except BaseException:
         shutil.rmtree(new.path)
         raise
 
 
-def _claim(new: Path, root: Path, base: str) -> Path:
+def _claim(new: Path, root: Path, base: str, free: Callable[[Path], bool]) -> Path:
     """Rename `new` to the first free name; a name is taken when it is a directory with something in it, or a file."""
     number = 1
     while True:
         path = root / (base if number == 1 else f"{base}-{number}")
+        number += 1
+        if path.exists() or not free(path):
+            continue
         try:
             os.rename(new, path)
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
                 raise
-            number += 1
         else:
             return path
 
@@ -81,6 +85,8 @@ def find_run(name: str | None, root: Path) -> Run:
                 f"There is no run in {root.absolute()} to continue; start one with `eigen2 train`."
             )
         return _existing(latest.resolve())
+    if "://" in name:
+        raise ConfigError(f"{name} is in a bucket; `eigen2 sync pull {name}` brings it here.")
     places = [path.resolve() for path in (Path(name), root / name) if path.is_dir()]
     for path in places:
         if Run(path).config_file.is_file():
@@ -104,7 +110,8 @@ def _existing(path: Path) -> Run:
     return run
 
 
-def _point_latest(root: Path, path: Path) -> None:
-    temporary = root / f".latest-{secrets.token_hex(8)}"
+def point_latest(path: Path) -> None:
+    """From now on this run is the newest."""
+    temporary = path.parent / f".latest-{secrets.token_hex(8)}"
     temporary.symlink_to(path.name)
-    os.replace(temporary, root / "latest")
+    os.replace(temporary, path.parent / "latest")

@@ -86,7 +86,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     for number, line in enumerate(content[: content.rfind(b"\n") + 1].splitlines(), 1):
         try:
             records.append(dict(json.loads(line)))
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise DamagedStateError(f"{path} is damaged: line {number} is no record ({error}).") from error
     return records
 

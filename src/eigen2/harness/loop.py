@@ -6,7 +6,6 @@ before anything else looks at the result.
 """
 
 import math
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -14,10 +13,11 @@ from eigen2.algorithms.contract import Experiment, Trainer
 from eigen2.config import Config
 from eigen2.errors import Eigen2Error, StoppedEarly, WorkersLostError
 from eigen2.harness.checkpointer import Checkpointer
-from eigen2.harness.console import TrainingConsole
 from eigen2.harness.identity import check_identity, identity
 from eigen2.harness.journal import Journal
 from eigen2.harness.metadata import describe_start, this_command
+from eigen2.harness.own_data import OwnData
+from eigen2.harness.recording import Recorder
 from eigen2.harness.run import Run
 from eigen2.harness.signals import StepDropped, StopSignals
 from eigen2.store.checkpoints import Checkpoint
@@ -25,16 +25,17 @@ from eigen2.store.checkpoints import Checkpoint
 
 def train(
     run: Run, config: Config, experiment: Experiment, checkpoint: Checkpoint | None,
-    screen: TrainingConsole, signals: StopSignals, facts: dict[str, Any],
+    own_data: OwnData, recorder: Recorder, signals: StopSignals, facts: dict[str, Any],
 ) -> None:  # fmt: skip
     """Train an owned `run` to its end, from the checkpoint that `experiment` holds or from the beginning.
 
-    `facts` about the start go to run.json.
+    `own_data` goes into its checkpoints, `facts` about the start into run.json.
     """
+    screen = recorder.screen
     _note(run, screen.say, **_start_facts(run, experiment, checkpoint), **facts)
     try:
         with screen, run.journal(None if checkpoint is None else checkpoint.manifest.logs) as journal:
-            _run_to_end(run, config, experiment, checkpoint, screen, signals, journal)
+            _run_to_end(run, config, experiment, checkpoint, own_data, recorder, signals, journal)
     except Eigen2Error as error:
         status = "stopped" if isinstance(error, StoppedEarly) else "failed"
         _note(run, screen.say, status=status, reason=str(error))
@@ -47,13 +48,13 @@ def train(
 
 def _run_to_end(
     run: Run, config: Config, experiment: Experiment, checkpoint: Checkpoint | None,
-    screen: TrainingConsole, signals: StopSignals, journal: Journal,
+    own_data: OwnData, recorder: Recorder, signals: StopSignals, journal: Journal,
 ) -> None:  # fmt: skip
     trainer = experiment.trainer
     start = step = 0 if checkpoint is None else checkpoint.manifest.step
-    screen.begin(run.name, trainer, step)
     origin = identity(config, experiment.data_fingerprint)
-    checkpointer = Checkpointer(run, config, trainer, origin, journal, screen.say)
+    checkpointer = Checkpointer(run, config, trainer, origin, own_data, journal, recorder.screen.say)
+    recorder.begin(run, trainer, journal, step, checkpointer.owners)
     metrics: dict[str, float] = {}
     try:
         if checkpoint is None:
@@ -66,10 +67,10 @@ def _run_to_end(
         while not trainer.done and signals.received is None:
             metrics = _step(trainer, signals)
             step += 1
-            screen.stepped(step, metrics)
-            _log(journal, trainer, screen, step, metrics)
+            recorder.stepped(step, metrics)
             if step % config.checkpoint.every == 0 and not trainer.done and signals.received is None:
                 checkpointer.save(step, metrics)
+                recorder.saved()
         if trainer.done:
             checkpointer.save(step, metrics, "final", wait=True)
             return
@@ -78,6 +79,7 @@ def _run_to_end(
         checkpointer.collect()
         journal.event("dropped", f"step {step + 1} did not end within the grace period and was dropped")
     finally:
+        recorder.end()
         checkpointer.close()
     safe = start if checkpointer.safe_step is None else checkpointer.safe_step
     raise StoppedEarly(
@@ -100,17 +102,6 @@ def _step(trainer: Trainer, signals: StopSignals) -> dict[str, float]:
     return known | ({"best_score": trainer.best_score} if math.isfinite(trainer.best_score) else {})
 
 
-def _log(
-    journal: Journal, trainer: Trainer, screen: TrainingConsole, step: int, metrics: dict[str, float]
-) -> None:
-    journal.append("metrics", {"step": step, **metrics})
-    for name, records in trainer.take_records().items():
-        for record in records:
-            journal.append(name, record)
-    moment = {"step": step, "time": round(time.time(), 3), "seconds": round(screen.seconds, 3)}
-    journal.append("memory", {**moment, "rss_bytes": screen.rss, "owners": trainer.owners()})
-
-
 def restore(
     run: Run, config: Config, experiment: Experiment, checkpoint: Checkpoint, say: Callable[[str], None]
 ) -> None:
@@ -119,12 +110,15 @@ def restore(
 
     manifest, trainer = checkpoint.manifest, experiment.trainer
     check_identity(run, manifest.identity, config, experiment.data_fingerprint)
-    trainer.load_state_dict(checkpoint.state())
+    state = checkpoint.state()
+    with checkpoint.loading():
+        trainer.load_state_dict(state)
     if manifest.replay is None:
         return
-    replay = Replay.restore(manifest.replay, checkpoint.objects.read)
-    replay.compress = config.replay.compress
-    trainer.use_replay(replay)
+    with checkpoint.loading():
+        replay = Replay.restore(manifest.replay, checkpoint.objects.read)
+        replay.compress = config.replay.compress
+        trainer.use_replay(replay)
     if manifest.replay_step != manifest.step:
         say(
             f"The newest replay is of step {manifest.replay_step} (replay.every): the run goes on from step "
@@ -138,7 +132,8 @@ def _start_facts(run: Run, experiment: Experiment, checkpoint: Checkpoint | None
     if checkpoint is None:
         return facts
     resume = {key: facts[key] for key in ("command", "started", "host", "git")}
-    resumes = [*run.metadata().get("resumes", []), resume]
+    before = run.metadata().get("resumes")
+    resumes = [*(before if isinstance(before, list) else []), resume]
     return {"status": "running", "reason": None, "steps": facts["steps"], "resumes": resumes}
 
 

@@ -7,8 +7,8 @@ the right to collect garbage. An evaluation may be added by anyone, also while t
 """
 
 import json
-import os
 import re
+import secrets
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -16,13 +16,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from eigen2.cloud.pins import pinned_objects
 from eigen2.errors import ConfigError, DamagedStateError
 from eigen2.harness.journal import Journal, cut_back, plain, read_log
 from eigen2.harness.lock import RunLock
 from eigen2.store.checkpoints import Checkpoints
-from eigen2.store.durable import remove_temporaries, write_atomically
+from eigen2.store.durable import append, remove_temporaries, write_atomically
+from eigen2.store.tails import join_tails
 
 if TYPE_CHECKING:
+    from eigen2.cloud.uploader import Uploader
     from eigen2.config import Config
     from eigen2.evaluation.result import Evaluation
 
@@ -34,6 +37,10 @@ never forgotten."""
 class Run:
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
+        self.is_owned = False
+        """Set while this process has the run's lock."""
+        self.uploads: Uploader | None = None
+        """Set while this process trains the run and sends it to a cloud."""
 
     @property
     def name(self) -> str:
@@ -77,11 +84,11 @@ class Run:
 
     def raw_config(self) -> Any:
         """config.yaml as it stands, in the words of the version that wrote it."""
-        import yaml
+        from eigen2.harness.plain_yaml import load_plain
 
         try:
-            return yaml.safe_load(self.config_file.read_text(encoding="utf-8"))
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            return load_plain(self.config_file.read_text(encoding="utf-8"))
+        except ValueError as error:
             raise DamagedStateError(f"{self.config_file} cannot be read as a config: {error}") from error
 
     def metadata(self) -> dict[str, Any]:
@@ -90,7 +97,7 @@ class Run:
             return {}
         try:
             return dict(json.loads(self.metadata_file.read_text(encoding="utf-8")))
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise DamagedStateError(
                 f"{self.metadata_file} is damaged ({error}); training does not need what it says: restore it or delete it."
             ) from error
@@ -100,6 +107,14 @@ class Run:
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         values = {**self.metadata(), **facts, "updated": now}
         write_atomically(self.metadata_file, (json.dumps(values, indent=2) + "\n").encode())
+
+    def identify(self) -> str:
+        """What tells this run from others of the same name; given once."""
+        known = self.metadata().get("id")
+        if not isinstance(known, str):
+            known = secrets.token_hex(16)
+            self.note(id=known)
+        return known
 
     # Evaluations
 
@@ -115,23 +130,20 @@ class Run:
             named = {name: objects.put(to_parquet(table)).hash for name, table in evaluation.series.items()}
             record = {"time": round(time.time(), 3), **evaluation.facts, "series": named}
             line = (json.dumps(plain(record), allow_nan=False) + "\n").encode()
-            handle = os.open(self.log("evaluations"), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-            try:
-                os.write(handle, line)
-                os.fsync(handle)
-            finally:
-                os.close(handle)
+            append(self.log("evaluations"), line)
 
     def pinned(self) -> set[str]:
-        """Objects that stay although no checkpoint names them: the series of evaluations.
+        """Objects that stay although no checkpoint names them: the series of evaluations, and what is queued for
+        upload.
 
         A log that cannot be read pins everything that looks like a name in it: it may be repaired.
         """
         path = self.log("evaluations")
         try:
-            return {name for record in read_log(path) for name in record.get("series", {}).values()}
-        except DamagedStateError:
-            return set(re.findall("[0-9a-f]{64}", path.read_text("latin-1")))
+            series = {str(name) for record in read_log(path) for name in record.get("series", {}).values()}
+        except (DamagedStateError, AttributeError):
+            series = set(re.findall("[0-9a-f]{64}", path.read_text("latin-1")))
+        return series | pinned_objects(self.path)
 
     # Ownership
 
@@ -140,12 +152,32 @@ class Run:
         """The right to train this run; what a killed owner left behind is removed first."""
         with RunLock(self.path) as lock:
             remove_temporaries(self.path)
+            join_tails(self.path)
             self.checkpoints.clean()
-            yield lock
+            self.is_owned = True
+            try:
+                yield lock
+            finally:
+                self.is_owned = False
+
+    def committed(self) -> None:
+        """A checkpoint was saved: whoever uploads hears of it."""
+        if self.uploads is not None:
+            self.uploads.committed()
+
+    def upload_news(self) -> list[str]:
+        """What has changed about the uploads since the last call."""
+        return [] if self.uploads is None else self.uploads.take_news()
+
+    def upload_owners(self) -> dict[str, int]:
+        """Bytes in memory on their way to a bucket."""
+        return {} if self.uploads is None else {"uploader": self.uploads.nbytes}
 
     @contextmanager
     def journal(self, sizes: Mapping[str, int] | None) -> Iterator[Journal]:
         """The logs, cut back to the `sizes` of a checkpoint, or emptied when a run begins anew; owners only."""
         cut_back(self.path, dict.fromkeys(LOGS, 0) if sizes is None else sizes)
         with closing(Journal(self.path, LOGS)) as journal:
+            if self.uploads is not None:
+                self.uploads.start()
             yield journal

@@ -5,7 +5,7 @@ sizes, room on the disk - is refused before anything is written; a resumed one i
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,75 +16,140 @@ from eigen2.algorithms import registry
 from eigen2.algorithms.contract import Evaluation, Experiment, Progress, Services, no_progress
 from eigen2.config import Config, resolve
 from eigen2.errors import ConfigError
-from eigen2.harness.checkpointer import needed_bytes
 from eigen2.harness.console import TrainingConsole
 from eigen2.harness.datasets import RunDatasets
 from eigen2.harness.directory import check_name, create_run, find_run
 from eigen2.harness.identity import check_identity, check_resumable, identity
 from eigen2.harness.loop import restore, train
+from eigen2.harness.outcome import note_actual
+from eigen2.harness.own_data import OwnData, kept_file, missing_data_explained, names_own_file
+from eigen2.harness.planning import Planner, box
+from eigen2.harness.recording import Recorder
 from eigen2.harness.run import Run
 from eigen2.harness.signals import StopSignals
-from eigen2.store.checkpoints import Checkpoint, Recovery
-from eigen2.store.disk import ensure_room
-from eigen2.store.state import fingerprint
+from eigen2.harness.sync import fetch_run, is_url
+from eigen2.harness.syncing import Cloud, free_name, giving_back, located, open_cloud, uploading
+from eigen2.store.checkpoints import Recovery
 
 
 class Host:
-    """The harness as an algorithm sees it; the run appears when its directory does."""
+    """The harness as an algorithm sees it; the run appears when its directory does, `data` is the file it keeps."""
 
-    def __init__(self, config: Config, run: Run | None = None, progress: Progress = no_progress) -> None:
+    def __init__(
+        self,
+        config: Config,
+        run: Run | None = None,
+        progress: Progress = no_progress,
+        data: Path | None = None,
+    ) -> None:
         self.run = run
         self.services = Services(
             datasets=RunDatasets(config.run.root),
-            fingerprint=fingerprint,
+            fingerprint=_fingerprint,
             progress=progress,
             evaluations=lambda: [] if self.run is None else self.run.evaluations(),
             metadata=lambda: {} if self.run is None else {"name": self.run.name, **self.run.metadata()},
+            data=data,
         )
 
 
-def start_run(overrides: Sequence[str], console: Console, log_dir: Path | None = None) -> dict[str, Any]:
+def planned_config(overrides: Sequence[str], log_dir: Path | None) -> tuple[Config, Services, bool]:
+    """The config of a run that is only planned, what an algorithm may ask about it, and whether it has a cloud."""
+    config = _absolute(resolve(overrides, log_dir))
+    check_name(config)
+    services = Host(config).services
+    config = registry.algorithm(config.alg.kind).resolve(config, services)
+    return config, services, located(config.cloud) is not None
+
+
+def start_run(
+    overrides: Sequence[str], console: Console, log_dir: Path | None = None, force: bool = False
+) -> dict[str, Any]:
+    """`force` starts a run that the forecast would refuse."""
     config = _absolute(resolve(overrides, log_dir))
     check_name(config)
     screen = TrainingConsole(console)
-    host = Host(config, progress=screen.phase)
+    recorder = Recorder(screen, config.memory.verbose)
+    config, cloud = open_cloud(config, screen.say)
+    host = Host(config, progress=recorder.progress)
     algorithm = registry.algorithm(config.alg.kind)
     config = algorithm.resolve(config, host.services)
+    planner = Planner(config, host.services, cloud is not None)
+    if not force:
+        planner.require(planner.computed())
     with ExitStack() as ownership:
         signals = ownership.enter_context(StopSignals(config.run.grace_seconds))
         with algorithm.open(config, host.services) as experiment:
-            room = needed_bytes(experiment.trainer)
             facts = experiment.load_dataset()
-            ensure_room(config.run.root, max(room, needed_bytes(experiment.trainer)))
-            host.run = run = create_run(config)
+            own_data = OwnData(config, experiment, None)
+            wanted = planner.opened(experiment, own_data.make())
+            if not force:
+                planner.require(wanted)
+            facts["forecast"] = wanted.to_json()
+            host.run = run = create_run(config, free_name(cloud))
             screen.say(f"run {run.path}")
+            screen.say(box(wanted, planner.room))
             ownership.enter_context(run.owned())
-            train(run, config, experiment, None, screen, signals, facts)
-            ownership.close()
-            return _conclude(run, experiment, screen)
+            with uploading(run, cloud, console) as uploaded:
+                train(run, config, experiment, None, own_data, recorder, signals, facts)
+                ownership.close()
+                result = _conclude(run, experiment, screen)
+                note_actual(run, screen.say)
+            return result | uploaded
 
 
 def resume_run(
-    name: str | None, overrides: Sequence[str], console: Console, log_dir: Path | None = None
+    name: str | None,
+    overrides: Sequence[str],
+    console: Console,
+    log_dir: Path | None = None,
+    force: bool = False,
 ) -> dict[str, Any]:
-    root = resolve([o for o in overrides if o.startswith("run.root=")], log_dir).run.root
-    run = find_run(name, root.expanduser())
+    general = resolve([o for o in overrides if o.startswith(("run.root=", "cloud."))], log_dir)
+    root, cloud = general.run.root.expanduser(), None
+    if name is not None and is_url(name):
+        run, cloud = fetch_run(name, root, general.cloud, console)
+    else:
+        run = find_run(name, root)
+    with giving_back(cloud):
+        return _resumed(run, cloud, overrides, console, log_dir, force)
+
+
+def _resumed(
+    run: Run,
+    cloud: Cloud | None,
+    overrides: Sequence[str],
+    console: Console,
+    log_dir: Path | None,
+    force: bool,
+) -> dict[str, Any]:
+    """Train a run that is here to its end; `cloud` is where it came from, if it came from a bucket."""
     stored = run.read_config()
-    config = _absolute(resolve(overrides, log_dir, base=stored))
+    config = _placed(_absolute(resolve(overrides, log_dir, base=stored)), run)
     check_resumable(stored, config)
     screen = TrainingConsole(console)
+    recorder = Recorder(screen, config.memory.verbose)
     screen.say(f"run {run.path}, resumed")
-    host = Host(config, run, screen.phase)
+    if cloud is None:
+        config, cloud = open_cloud(config, screen.say)
+    else:
+        config = cloud.settled_in(config)
     algorithm = registry.algorithm(config.alg.kind)
     with ExitStack() as ownership:
         lock = ownership.enter_context(run.owned())
         signals = ownership.enter_context(StopSignals(config.run.grace_seconds))
         if lock.warning:
             screen.say(lock.warning)
-        recovery = run.checkpoints.newest_good()
+        # A file that is named now is read, whatever the run keeps.
+        named = names_own_file(config, overrides)
+        recovery = run.checkpoints.newest_good(own_data=not named)
         _tell_refused(recovery, screen.say)
         checkpoint = recovery.checkpoint
-        with algorithm.open(config, host.services) as experiment:
+        keeping = None if named else checkpoint
+        host = Host(config, run, recorder.progress, None if keeping is None else kept_file(keeping))
+        if not force:
+            Planner(config, host.services, cloud is not None).require_memory()
+        with missing_data_explained(run, keeping), algorithm.open(config, host.services) as experiment:
             facts = {} if checkpoint is not None else experiment.load_dataset()
             if checkpoint is not None:
                 restore(run, config, experiment, checkpoint, screen.say)
@@ -92,9 +157,15 @@ def resume_run(
                 run.checkpoints.adopt_identity(identity(config, experiment.data_fingerprint))
             if run.raw_config() != config.model_dump(mode="json"):
                 run.write_config(config)
-            train(run, config, experiment, checkpoint, screen, signals, facts)
-            ownership.close()
-            return _conclude(run, experiment, screen)
+            own_data = OwnData(config, experiment, checkpoint)
+            if named:
+                own_data.put_back(run.checkpoints)
+            with uploading(run, cloud, console) as uploaded:
+                train(run, config, experiment, checkpoint, own_data, recorder, signals, facts)
+                ownership.close()
+                result = _conclude(run, experiment, screen)
+                note_actual(run, screen.say)
+            return result | uploaded
 
 
 def evaluate_run(run: Run, split: str, say: Callable[[str], None]) -> Evaluation:
@@ -111,14 +182,29 @@ def evaluate_run(run: Run, split: str, say: Callable[[str], None]) -> Evaluation
 def opened(run: Run, say: Callable[[str], None]) -> Iterator[Experiment]:
     """A run's experiment with the networks of its newest good checkpoint, to be looked at; its replay is not read."""
     config = run.read_config()
-    recovery, state = run.checkpoints.read_newest(Checkpoint.state)
+    recovery, found = run.checkpoints.read_newest(
+        lambda checkpoint: (checkpoint.state(), checkpoint.own_data())
+    )
     _tell_refused(recovery, say)
-    if recovery.checkpoint is None or state is None:
+    if recovery.checkpoint is None or found is None:
         raise ConfigError(f"{run.path} has no checkpoint yet.")
-    with registry.algorithm(config.alg.kind).open(config, Host(config, run).services) as experiment:
+    state, data = found
+    algorithm, host = registry.algorithm(config.alg.kind), Host(config, run, data=data)
+    with (
+        missing_data_explained(run, recovery.checkpoint),
+        algorithm.open(config, host.services) as experiment,
+    ):
         check_identity(run, recovery.checkpoint.manifest.identity, config, experiment.data_fingerprint)
-        experiment.trainer.load_state_dict(state)
+        with recovery.checkpoint.loading():
+            experiment.trainer.load_state_dict(state)
         yield experiment
+
+
+def _fingerprint(state: Mapping[str, Any]) -> str:
+    # Imported here: a run that is refused has not waited for torch.
+    from eigen2.store.state import fingerprint
+
+    return fingerprint(state)
 
 
 def _tell_refused(recovery: Recovery, say: Callable[[str], None]) -> None:
@@ -131,6 +217,11 @@ def _absolute(config: Config) -> Config:
     root = Path(os.path.abspath(config.run.root.expanduser()))
     run = config.run.model_copy(update={"root": root})
     return config.model_copy(update={"run": run, "env": config.env.absolute()})
+
+
+def _placed(config: Config, run: Run) -> Config:
+    """The config of a run that may have been moved here."""
+    return config.model_copy(update={"run": config.run.model_copy(update={"root": run.path.parent})})
 
 
 def _conclude(run: Run, experiment: Experiment, screen: TrainingConsole) -> dict[str, Any]:

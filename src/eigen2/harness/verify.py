@@ -8,6 +8,7 @@ from eigen2.algorithms import registry
 from eigen2.algorithms.contract import Trainer
 from eigen2.errors import ConfigError
 from eigen2.harness.loop import restore
+from eigen2.harness.own_data import kept_file, missing_data_explained
 from eigen2.harness.run import Run
 from eigen2.harness.training import Host
 from eigen2.store.checkpoints import Checkpoint
@@ -66,7 +67,8 @@ def verify_resume(run: Run, say: Callable[[str], None]) -> Proof:
             "The previous checkpoint has no replay of its own (replay.every > 1): nothing to prove."
         )
     config = run.read_config()
-    with registry.algorithm(config.alg.kind).open(config, Host(config, run).services) as experiment:
+    algorithm, host = registry.algorithm(config.alg.kind), Host(config, run, data=kept_file(before, after))
+    with missing_data_explained(run, before), algorithm.open(config, host.services) as experiment:
         restore(run, config, experiment, before, say)
         trainer = experiment.trainer
         for _ in range(before.manifest.step, after.manifest.step):

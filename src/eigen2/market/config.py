@@ -1,10 +1,11 @@
 """Which prices, which features, which days: the market half of an `env` preset."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from eigen2.section import Section
+from eigen2.market.catalogue import canonical_name
+from eigen2.section import OwnFile, Section
 
 FeatureName = Literal[
     "return_1", "return_2", "return_3", "return_5", "return_10", "return_20", "return_60",
@@ -28,7 +29,7 @@ class SyntheticConfig(Section):
 
 
 class MarketConfig(Section):
-    data: str = "sp20"
+    data: Annotated[str, OwnFile(built_in=lambda data: canonical_name(data) is not None)] = "sp20"
     """A sample (sp20, ohlcv5, etf23), a synthetic market (planted_reversal, planted_momentum, planted_lead_lag,
     shuffled, random_walk) or a CSV/parquet file."""
     window: int = Field(64, ge=2)

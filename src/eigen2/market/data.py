@@ -5,6 +5,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 import numpy.typing as npt
 
+from eigen2.market.findings import Finding
+
 FloatArray = npt.NDArray[np.float64]
 
 
@@ -52,12 +54,19 @@ class MarketData:
     fingerprint: str
     """SHA-256 over dates, symbols and raw prices."""
     caveats: tuple[str, ...] = ()
+    warnings: tuple[Finding, ...] | None = None
+    """What the check of the user's file found; None for a market that the config describes completely."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
             if isinstance(value, np.ndarray):
                 value.setflags(write=False)
+
+    @property
+    def nbytes(self) -> int:
+        columns = (getattr(self, field.name) for field in fields(self))
+        return sum(column.nbytes for column in columns if isinstance(column, np.ndarray))
 
     def split(self, name: str) -> Split:
         return {"train": self.train, "validation": self.validation, "holdout": self.holdout}[name]

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from eigen2.errors import ConfigError, DataError
+from eigen2.errors import ConfigError, MissingDataError
 from eigen2.market import synthetic
 from eigen2.market.cache import feature_key, read_features, write_features
 from eigen2.market.catalogue import (
@@ -23,16 +23,21 @@ from eigen2.market.config import MarketConfig
 from eigen2.market.data import MarketData
 from eigen2.market.embedded import read_sample
 from eigen2.market.features import standardised
+from eigen2.market.findings import Finding
+from eigen2.market.kept import read_kept
 from eigen2.market.prices import Prices
 from eigen2.market.splits import make_splits
 
 
-def load_market(config: MarketConfig, seed: int, *, cache: Path | None = None) -> MarketData:
+def load_market(
+    config: MarketConfig, seed: int, *, cache: Path | None = None, kept: Path | None = None
+) -> MarketData:
     """Prices, causal features, mask and splits of the market that `config.data` names.
 
     `seed` is used by synthetic markets that have no seed of their own. `cache` is a directory for computed features.
+    `kept` is the file in which a run keeps its prices (`market.kept`), read instead of the user's own.
     """
-    prices, name, caveats = _read(config, seed)
+    prices, name, caveats, warnings = _read(config, seed, kept)
     start, stop = used_days(prices, config)
     prices = prices.rows(start, stop)
     train, validation, holdout = make_splits(prices.days, config, name)
@@ -55,6 +60,7 @@ def load_market(config: MarketConfig, seed: int, *, cache: Path | None = None) -
         holdout=holdout,
         fingerprint=fingerprint,
         caveats=(*caveats, *_unlisted(prices)),
+        warnings=warnings,
     )
 
 
@@ -74,26 +80,33 @@ def _day(key: str, text: str) -> np.datetime64:
         raise ConfigError(f"env.{key} is {text!r}; write a date such as 2010-01-31") from None
 
 
-def _read(config: MarketConfig, seed: int) -> tuple[Prices, str, tuple[str, ...]]:
-    """Raw prices, the market's name and what must be known about it."""
+def _read(
+    config: MarketConfig, seed: int, kept: Path | None
+) -> tuple[Prices, str, tuple[str, ...], tuple[Finding, ...] | None]:
+    """Raw prices, the market's name, what must be known about it, and the warnings if it is a file."""
     name = canonical_name(config.data)
     if name is None:
-        return _read_file(config.data)
+        prices, warnings = _read_file(config.data, kept)
+        close_only = (CLOSE_ONLY,) if prices.open is None else ()
+        caveats = (*close_only, *(finding.sentence() for finding in warnings))
+        return prices, Path(config.data).stem, caveats, tuple(warnings)
     if name in EMBEDDED:
-        return read_sample(name), name, EMBEDDED[name].caveats
+        return read_sample(name), name, EMBEDDED[name].caveats, None
     made = config.synthetic
-    return synthetic.generate(name, made, synthetic.market_seed(made, seed)), name, SYNTHETIC[name].caveats
+    prices = synthetic.generate(name, made, synthetic.market_seed(made, seed))
+    return prices, name, SYNTHETIC[name].caveats, None
 
 
-def _read_file(data: str) -> tuple[Prices, str, tuple[str, ...]]:
+def _read_file(data: str, kept: Path | None) -> tuple[Prices, list[Finding]]:
     path = Path(data).expanduser()
+    if kept is not None:
+        return read_kept(kept, path)
     if not path.exists():
         near = nearest_name(data)
         advice = f"did you mean {near}?" if near else f"known names are {', '.join(known_names())}"
-        raise DataError(f"env.data={data} is neither a file nor a known market; {advice}")
-    prices, warnings = read_prices(path)
-    close_only = (CLOSE_ONLY,) if prices.open is None else ()
-    return prices, path.stem, (*close_only, *(finding.sentence() for finding in warnings))
+        sentence = f"env.data={data} is neither a file nor a known market; {advice}"
+        raise MissingDataError("env.data", data, sentence)
+    return read_prices(path)
 
 
 def _tradable(prices: Prices, config: MarketConfig) -> npt.NDArray[np.int64]:

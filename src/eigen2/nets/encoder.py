@@ -26,10 +26,11 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from eigen2.nets.stacked import Params, agents_in, init_linear, init_norm, linear, norm
+from eigen2.nets.tiles import KEPT_CELLS, TILE_CELLS
 
-CHUNK_ROWS = 1 << 14
+CHUNK_ROWS = TILE_CELLS
 """Rows (agent x day x symbol) worked on at a time: few enough to stay in the processor's cache."""
-KEPT_ROWS = 1 << 17
+KEPT_ROWS = KEPT_CELLS
 """Rows whose layers are all remembered for the backward pass; beyond, chunks are computed again instead."""
 
 Days = npt.NDArray[np.int64]
@@ -189,6 +190,11 @@ class CausalEncoder:
             h = h.baddbmm_(take_days(a, now, symbols), here)
             h = h.baddbmm_(take_days(a, before, symbols), there)
         return h.view(agents, -1, symbols, self.hidden)[:, : len(days)]
+
+
+def embed_day(params: Params, inputs: Tensor) -> Tensor:
+    """What a causal encoder without convolutions makes of a day; inputs `[agent, symbol, channel]`, a day for each agent."""
+    return linear(params, "encoder.in", inputs)
 
 
 def take_days(x: Tensor, days: Days, symbols: int) -> Tensor:

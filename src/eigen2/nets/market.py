@@ -49,15 +49,26 @@ def init_cash(params: Params, agents: int, hidden: int, rng: torch.Generator) ->
 
 
 def project(params: Params, embedding: Tensor, mask: Tensor, tradable: Tensor) -> Tensor:
-    """embedding `[agent, day, symbol, hidden]`, mask `[day, symbol]` -> A (e_i - m) + B m of the tradable symbols
-    `[agent, day, tradable, hidden]`: all of the first layer that does not depend on the portfolio."""
-    agents, _, _, hidden = embedding.shape
+    """embedding `[agent, day, symbol, hidden]`, mask `[day, symbol]` or `[agent, day, symbol]` -> A (e_i - m) + B m of the
+    tradable symbols (ascending) `[agent, day, tradable, hidden]`: all of the first layer that does not depend on the
+    portfolio."""
+    mean = mean_of_known(embedding, mask)
+    return project_centred(params, embedding, mean, tradable) + linear(params, "head.mean", mean).unsqueeze(2)
+
+
+def mean_of_known(embedding: Tensor, mask: Tensor) -> Tensor:
+    """m `[agent, day, hidden]`"""
     weight = mask.to(embedding.dtype)
-    weight = weight / weight.sum(1, keepdim=True).clamp(min=1.0)
-    mean = (embedding * weight.unsqueeze(-1)).sum(2)
-    centred = embedding[:, :, tradable] - mean.unsqueeze(2)
-    own = linear(params, "head.centred", centred.reshape(agents, -1, hidden)).view(centred.shape)
-    return own + linear(params, "head.mean", mean).unsqueeze(2)
+    weight = weight / weight.sum(-1, keepdim=True).clamp(min=1.0)
+    return (embedding * weight.unsqueeze(-1)).sum(2)
+
+
+def project_centred(params: Params, embedding: Tensor, mean: Tensor, tradable: Tensor) -> Tensor:
+    """A (e_i - m)"""
+    chosen = embedding if len(tradable) == embedding.shape[2] else embedding[:, :, tradable]
+    centred = chosen - mean.unsqueeze(2)
+    flat = centred.reshape(len(centred), -1, centred.shape[-1])
+    return linear(params, "head.centred", flat).view(centred.shape)
 
 
 def head(params: Params, projected: Tensor, own: Tensor, account: Tensor) -> tuple[Tensor, Tensor]:

@@ -9,16 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from eigen2.replay.schema import ByteArray, Layout
-from eigen2.replay.segments import SEGMENT_BYTES, Segment, frozen
+from eigen2.replay.segments import Segment, frozen
+from eigen2.replay.size import segment_records
 from eigen2.replay.snapshot import Loader
 
 
 class RecordRing:
     def __init__(self, layout: Layout, capacity: int) -> None:
         self.layout = layout
-        self.segment_records = 1 << max(3, (SEGMENT_BYTES // layout.nbytes).bit_length() - 1)
-        while self.segment_records > max(8, capacity // 4):
-            self.segment_records //= 2
+        self.segment_records = segment_records(layout.nbytes, capacity)
         self.tail = 0
         self.floor = 0
         self.segments: dict[int, Segment] = {}

@@ -44,6 +44,10 @@ class Output:
         self.cached: tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Tensor]] | None = None
         self.buffers: dict[tuple[str, int], WindowBuffer] = {}
 
+    @property
+    def nbytes(self) -> int:
+        return self.words.nbytes + sum(window.nbytes for window in self.windows.values())
+
     def observation(self, at: Any) -> dict[str, Tensor]:
         return {name: self._tensors[name][at] for name in self._observation}
 
@@ -60,6 +64,11 @@ class Sampler:
         self._schema, self._ring, self._links, self._windows = schema, ring, links, windows
         self.streams = {kind: seeds.generator(seed, f"replay.{kind}") for kind in KINDS}
         self._outputs: dict[tuple[int, ...], Output] = {}
+
+    @property
+    def nbytes(self) -> int:
+        """Of the batches whose memory is reused."""
+        return sum(output.nbytes for output in self._outputs.values())
 
     def uniform(self, n: int, n_step: int, gamma: float, recent_window: int) -> Batch:
         self._require(1)

@@ -16,13 +16,12 @@ from eigen2.replay.extents import Extents
 from eigen2.replay.rows import RowTable, Words, word_type
 from eigen2.replay.schema import Field
 from eigen2.replay.segments import Segment
+from eigen2.replay.size import SMALLEST_ROW
 from eigen2.replay.snapshot import Loader
 
 TRIAL_WINDOWS = 256
 TRIAL_RATIO = 1.5
 FORGET_EVERY = 64
-SMALLEST_ROW = 64
-"""A row shorter than this costs more to look up than to keep."""
 EXTENTS = "tape"
 """What format 1 calls the extents in a manifest."""
 

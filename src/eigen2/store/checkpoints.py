@@ -6,8 +6,8 @@ instant `latest` is a complete checkpoint: the old one until its rename, the new
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,12 +16,23 @@ from typing import Any, Protocol, TypeVar
 from eigen2.errors import DamagedStateError, ResourceError
 from eigen2.store.disk import MARGIN_BYTES, ensure_room
 from eigen2.store.durable import Buffer, make_directory, remove_temporaries, sync_directory, write_atomically
-from eigen2.store.manifest import Manifest, from_bytes, read_manifest, to_bytes
+from eigen2.store.manifest import OWN_DATA, Manifest, from_bytes, read_manifest, to_bytes
 from eigen2.store.objects import Objects, Ref
 from eigen2.store.retention import NAMES, RESUMABLE, Plan, live_objects, retain
 
 Result = TypeVar("Result")
 
+NONSENSE = (
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+    MemoryError,
+    RuntimeError,
+)
+"""What a state that is none raises where it is read."""
 SAVE_FAILURES = (OSError, ResourceError)
 """What `save` raises when the disk is full or broken; the checkpoints committed before are untouched."""
 
@@ -47,6 +58,8 @@ class NewCheckpoint:
     metrics: Mapping[str, float] = field(default_factory=dict)
     logs: Mapping[str, int] = field(default_factory=dict)
     identity: Mapping[str, Any] = field(default_factory=dict)
+    own_data: Callable[[Objects], Ref | None] | None = None
+    """Stores the user's own data unless it is there; every manifest of the save names it."""
 
 
 @dataclass(frozen=True)
@@ -62,12 +75,44 @@ class Checkpoint:
         from eigen2.store.state import from_blobs
 
         refs = self.manifest.below("state/")
-        return from_blobs(list(refs), lambda name: self.objects.read(refs[name].hash))
+        with self.loading():
+            return from_blobs(list(refs), lambda name: self.objects.read(refs[name].hash))
 
-    def verify(self) -> None:
-        """Read every object; raises DamagedStateError for the first one that is missing or damaged."""
-        for ref in self.manifest.objects.values():
+    @contextmanager
+    def loading(self) -> Iterator[None]:
+        """Inside, a failure to make sense of the checkpoint is damage: its bytes may be a stranger's, who can hash."""
+        try:
+            yield
+        except NONSENSE as error:
+            manifest = self.manifest
+            raise DamagedStateError(
+                f"checkpoint '{manifest.name}' at step {manifest.step} cannot be loaded "
+                f"({type(error).__name__}: {str(error)[:200]}); resume from another checkpoint or another run"
+            ) from error
+
+    def own_data(self) -> Path | None:
+        """The file that holds the user's own data, every byte proven; None when the run does not keep it."""
+        ref = self.manifest.objects.get(OWN_DATA)
+        if ref is None:
+            return None
+        try:
             self.objects.check(ref.hash)
+        except DamagedStateError as error:
+            raise DamagedStateError(
+                f"{error}; it is the run's copy of its data, and a resume that names the file puts it back"
+            ) from error
+        return self.objects.path(ref.hash)
+
+    def verify(self, own_data: bool = True) -> None:
+        """Read every object; raises DamagedStateError for the first one that is missing or damaged.
+
+        Without `own_data` the copy of the user's data need not be good.
+        """
+        for name, ref in self.manifest.objects.items():
+            if name != OWN_DATA:
+                self.objects.check(ref.hash)
+        if own_data:
+            self.own_data()
 
 
 @dataclass(frozen=True)
@@ -115,9 +160,11 @@ class Checkpoints:
                 if to_bytes(self.load(name).manifest) == to_bytes(checkpoint.manifest):
                     raise
 
-    def newest_good(self) -> Recovery:
-        """The newest resumable checkpoint of which every byte verifies."""
-        return self.read_newest(lambda checkpoint: self._prove(checkpoint.manifest))[0]
+    def newest_good(self, own_data: bool = True) -> Recovery:
+        """The newest resumable checkpoint of which every byte verifies; without `own_data` every other byte."""
+        if own_data:
+            return self.read_newest(lambda checkpoint: self._prove(checkpoint.manifest))[0]
+        return self.read_newest(lambda checkpoint: checkpoint.verify(own_data=False))[0]
 
     def read_newest(self, read: Callable[[Checkpoint], Result]) -> tuple[Recovery, Result | None]:
         """What `read` makes of the newest resumable checkpoint that it can read, of a run that may be training.
@@ -145,6 +192,10 @@ class Checkpoints:
                         f"no checkpoint in {self.directory} can be used. " + ". ".join(refused)
                     )
                 return Recovery(None, ()), None
+
+    def good(self) -> dict[str, Manifest]:
+        """Manifests that verify, by name; their objects are not looked at."""
+        return self._good(proven=False)
 
     def contents(self) -> dict[str, bytes]:
         """Texts of all manifests, by name."""
@@ -182,6 +233,8 @@ class Checkpoints:
             with self.objects.batch():
                 stored = {f"state/{name}": self.objects.put(chunks) for name, chunks in blobs(new.state)}
                 replay = self._put_replay(new, existing.values())
+                if new.own_data is not None and (data := new.own_data(self.objects)) is not None:
+                    stored[OWN_DATA] = data
         except Exception as error:
             self._collect_after(error)
             raise
@@ -205,6 +258,13 @@ class Checkpoints:
         for name, manifest in self._good(proven=False).items():
             if "config_hash" in manifest.identity:
                 write_atomically(self.path(name), to_bytes(replace(manifest, identity=dict(identity))))
+
+    def adopt_own_data(self, ref: Ref) -> None:
+        """Let the manifests that name a copy of the user's data name this one of the same data."""
+        for name, manifest in self._good(proven=False).items():
+            if manifest.objects.get(OWN_DATA, ref) != ref:
+                objects = {**manifest.objects, OWN_DATA: ref}
+                write_atomically(self.path(name), to_bytes(replace(manifest, objects=objects)))
 
     def clean(self) -> None:
         """Remove what a killed process left behind. Only the owner of the run's lock may call this."""
@@ -241,8 +301,8 @@ class Checkpoints:
         return [name for name in present if name not in live]
 
     def _commit(self, manifest: Manifest, plan: Plan, existing: Mapping[str, Manifest]) -> None:
-        state = {f"state/{name}": ref for name, ref in manifest.below("state/").items()}
-        light = replace(manifest, objects=state, replay=None, replay_step=None)
+        kept = {name: ref for name, ref in manifest.objects.items() if not name.startswith("replay/")}
+        light = replace(manifest, objects=kept, replay=None, replay_step=None)
         new = [replace(existing["latest"], name="previous")] if plan.rotate else []
         new += [replace(manifest if name in RESUMABLE else light, name=name) for name in plan.write]
         # All texts are made before the first file is touched: one that has no text must change nothing.

@@ -1,10 +1,9 @@
-"""Room on the disk: how much there is, how much a run will need, and a clear refusal before it is too late."""
+"""Room on the disk: how much there is, and a clear refusal before it is too late."""
 
 import shutil
 from pathlib import Path
 
 from eigen2.errors import ResourceError
-from eigen2.store.retention import NAMES, RESUMABLE
 
 MARGIN_BYTES = 1 << 20
 """Left free for manifests, logs and directories."""
@@ -16,16 +15,6 @@ def free_bytes(path: Path) -> int:
     while not place.exists():
         place = place.parent
     return shutil.disk_usage(place).free
-
-
-def predicted_bytes(state: int, replay: int = 0, replay_new: int | None = None) -> int:
-    """Upper bound of what a run's objects occupy: every kept checkpoint, plus one that is being saved.
-
-    `state` is the size of one training state, `replay` of a full replay, and `replay_new` of what a save adds to
-    the replay's objects (all of it, if unknown).
-    """
-    added = replay if replay_new is None else replay_new
-    return (len(NAMES) + 1) * state + replay + len(RESUMABLE) * added + MARGIN_BYTES
 
 
 def ensure_room(path: Path, needed: int) -> None:

@@ -4,9 +4,10 @@ A name is made durable in four steps: write under a temporary name, fsync the fi
 A failed fsync is never retried on the same file: the kernel may have dropped the pages and would report success.
 """
 
+import errno
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TypeAlias
 
@@ -40,7 +41,7 @@ def write_temporary(directory: Path, chunks: Iterable[Buffer]) -> Path:
     try:
         with open(path, "xb", buffering=0) as file:
             for chunk in chunks:
-                _write_all(file.fileno(), chunk)
+                write_all(file.fileno(), chunk)
             os.fsync(file.fileno())
     except BaseException:
         path.unlink(missing_ok=True)
@@ -50,13 +51,50 @@ def write_temporary(directory: Path, chunks: Iterable[Buffer]) -> Path:
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Replace `path` by `content`: readers and crashes see the old file or the new one, never a part."""
-    temporary = write_temporary(path.parent, [content])
+    write_stream(path, [content], len(content))
+
+
+def write_stream(path: Path, pieces: Iterable[Buffer], limit: int) -> None:
+    """Replace `path` by the concatenation of `pieces`, atomically; more than `limit` bytes are an OSError."""
+
+    def limited() -> Iterator[Buffer]:
+        size = 0
+        for piece in pieces:
+            size += memoryview(piece).nbytes
+            if size > limit:
+                raise OSError(errno.EFBIG, f"more than {limit:,} bytes came for {path.name}")
+            yield piece
+
+    temporary = write_temporary(path.parent, limited())
     try:
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
     sync_directory(path.parent)
+
+
+def write_new(path: Path, content: bytes) -> bool:
+    """Create `path` with `content`, durably; False when it exists already, which is then untouched."""
+    temporary = write_temporary(path.parent, [content])
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        return False
+    finally:
+        temporary.unlink()
+    sync_directory(path.parent)
+    return True
+
+
+def append(path: Path, content: bytes) -> None:
+    """Add `content` to the end of a file, durably; the file is made if it is not there."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        write_all(descriptor, content)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def remove_temporaries(directory: Path) -> int:
@@ -67,7 +105,7 @@ def remove_temporaries(directory: Path) -> int:
     return len(leftovers)
 
 
-def _write_all(descriptor: int, chunk: Buffer) -> None:
+def write_all(descriptor: int, chunk: Buffer) -> None:
     """os.write may write less than it was given, for instance when the disk is nearly full."""
     if not memoryview(chunk).nbytes:
         return

@@ -8,6 +8,7 @@ harmless-looking space, is found when it is read. Format 1 had `config_hash` and
 import hashlib
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
@@ -17,6 +18,10 @@ from eigen2.errors import DamagedStateError
 from eigen2.store.objects import Ref
 
 FORMAT = 2
+_HASH = re.compile("[0-9a-f]{64}")
+_LOG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+OWN_DATA = "data/own"
+"""Logical name of the user's own data, where a run keeps it."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +33,7 @@ class Manifest:
     created: str
     """UTC time in ISO 8601; the only field that differs between two runs of the same seed."""
     objects: Mapping[str, Ref]
-    """Logical name (`state/...`, `replay/...`) -> object."""
+    """Logical name (`state/...`, `replay/...`, `data/own`) -> object."""
     replay: Mapping[str, Any] | None = None
     """The replay's own manifest; the objects it names are called `replay/<hash>`."""
     replay_step: int | None = None
@@ -76,15 +81,18 @@ def from_bytes(content: bytes, where: Path) -> Manifest:
             f"{where} has format {found}, this version reads formats 1 to {FORMAT}; use the version that wrote it"
         )
     if found == 1:
+        if not {"config_hash", "data_fingerprint"} <= body.keys():
+            raise DamagedStateError(f"{where} has other fields than format 1 has")
         body["identity"] = {"config_hash": body.pop("config_hash"), "data": body.pop("data_fingerprint")}
     _require_fields(body, where)
     if body["name"] != where.stem:
         raise DamagedStateError(
             f"{where} is the manifest of '{body['name']}' under another name; rename it to {body['name']}.json"
         )
-    body["objects"] = {name: Ref(**ref) for name, ref in body["objects"].items()}
-    body["metrics"] = {name: float(value) for name, value in body.get("metrics", {}).items()}
-    return Manifest(**body)
+    try:
+        return Manifest(**_typed(body))
+    except (TypeError, ValueError, LookupError, AttributeError) as error:
+        raise DamagedStateError(f"{where} is no manifest: {error}") from error
 
 
 def read_manifest(path: Path) -> Manifest:
@@ -102,6 +110,34 @@ def _require_fields(body: Mapping[str, Any], where: Path) -> None:
     needed = {p.name for p in parts if p.default is MISSING and p.default_factory is MISSING}
     if wrong := (set(body) - {part.name for part in parts}) | (needed - set(body)):
         raise DamagedStateError(f"{where} has other fields than format {FORMAT} has: {sorted(wrong)}")
+
+
+def _typed(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields as this version needs them. A manifest with a true checksum may still come from a stranger: its names
+    become paths, and its sizes are believed."""
+    typed = dict(body)
+    for name in ("step", "replay_step"):
+        if not (_is_count(typed.get(name)) or (name == "replay_step" and typed.get(name) is None)):
+            raise ValueError(f"{name} is {typed[name]!r}, not a number of steps")
+    typed["objects"] = {str(name): _ref(**ref) for name, ref in body["objects"].items()}
+    typed["metrics"] = {str(name): float(value) for name, value in body.get("metrics", {}).items()}
+    for name, size in dict(body.get("logs", {})).items():
+        if not (_LOG.fullmatch(name) and _is_count(size)):
+            raise ValueError(f"{name!r} of {size!r} bytes is no log")
+    for name in ("replay", "identity"):
+        if not isinstance(typed.get(name, {}), dict | None):
+            raise ValueError(f"{name} is no table")
+    return typed
+
+
+def _ref(hash: str, size: int) -> Ref:
+    if not (isinstance(hash, str) and _HASH.fullmatch(hash) and _is_count(size)):
+        raise ValueError(f"{hash!r} of {size!r} bytes is no object")
+    return Ref(hash, size)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
 
 
 def _number(value: float) -> float | str:

@@ -107,12 +107,14 @@ class Lab:
         self, directory: Path, prefix: tuple[str, ...] = (), warm_up: tuple[tuple[str, ...], ...] = ()
     ) -> None:
         self.directory = directory
+        # The package under test is the one that the tests import, also when it is not the installed one.
+        inherited = [os.environ["PYTHONPATH"]] if "PYTHONPATH" in os.environ else []
         self._server = subprocess.Popen(
             [*prefix, sys.executable, str(SERVER), json.dumps(warm_up)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": PLUG_INS},
+            env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join([PLUG_INS, *inherited])},
         )
         self._count = 0
 
@@ -169,6 +171,17 @@ class Lab:
         self._server.stdin.flush()
         answer: dict[str, Any] = json.loads(self._server.stdout.readline())
         return answer
+
+
+def write_prices(path: Path, factor: float = 1.0) -> None:
+    """A user's own file: the closes of four symbols."""
+    import numpy as np
+    import pandas as pd
+
+    steps = np.random.Generator(np.random.PCG64(1)).normal(0, 0.01, (400, 4))
+    table = pd.DataFrame(100 * factor * np.exp(steps.cumsum(axis=0)), columns=["A", "B", "C", "D"])
+    table.insert(0, "date", pd.bdate_range("2015-01-01", periods=400))
+    table.to_csv(path, index=False)
 
 
 def newest(run: Path) -> int:

@@ -8,6 +8,7 @@ request may name moments at which something happens to it:
     {"on": "stepped", "count": 2, "do": "SIGTERM"}          when the second step has ended
     {"on": "phase:validate", "count": 1, "do": "SIGUSR1"}   inside a step
     {"on": "stepped", "count": 1, "do": "fill", "path": p}  the disk runs full, leaving `room` bytes; "free" undoes it
+    {"on": "stepped", "count": 1, "do": "wait", "path": p}  the thread waits for a file; others go on
 """
 
 import json
@@ -16,6 +17,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -111,7 +113,10 @@ def _arrange(moment: dict[str, Any]) -> None:
     elif on == "stepped":
         TrainingConsole.stepped = _after(TrainingConsole.stepped, lambda *_: tick())
     else:
-        TrainingConsole.phase = _after(TrainingConsole.phase, lambda _, name, *__: name == phase and tick())
+        # A phase that only says that it begins (done = 0) has not happened yet.
+        TrainingConsole.phase = _after(
+            TrainingConsole.phase, lambda _, name, done, __: name == phase and done > 0 and tick()
+        )
 
 
 def _before(function: Callable[..., Any], act: Callable[[], None]) -> Callable[..., Any]:
@@ -136,6 +141,9 @@ def _happen(moment: dict[str, Any]) -> None:
             ballast.write(bytes(max(0, shutil.disk_usage(Path(moment["path"]).parent).free - moment["room"])))
     elif moment["do"] == "free":
         os.remove(moment["path"])
+    elif moment["do"] == "wait":
+        while not os.path.exists(moment["path"]):
+            time.sleep(0.01)
     else:
         os.kill(os.getpid(), getattr(signal, moment["do"]))
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from eigen2.algorithms.contract import Algorithm, Experiment, Services
+from eigen2.algorithms.contract import Algorithm, Calibration, Experiment, Needs, Services
 from eigen2.algorithms.erl.config import ERLConfig
 from eigen2.algorithms.presets import read_presets
 from eigen2.envs.control.config import TasksConfig
@@ -25,6 +25,16 @@ class ERL(Algorithm):
         if isinstance(env, TasksConfig):
             return "ERL learns one environment at a time; env=tasks is for alg=pwm_tiny and its relatives."
         return None
+
+    def needs(self, config: "Config", services: Services) -> Needs | None:
+        from eigen2.algorithms.erl.needs import erl_needs
+
+        return erl_needs(config, services.data)
+
+    def calibration(self, config: "Config") -> Calibration:
+        from eigen2.algorithms.erl.calibration import erl_calibration
+
+        return erl_calibration(config)
 
     def open(self, config: "Config", services: Services) -> AbstractContextManager[Experiment]:
         from eigen2.algorithms.erl.experiment import open_experiment

@@ -119,7 +119,7 @@ class Learners:
 
     def _update_actor(self, batch: LearnerBatch) -> Tensor:
         raw = self.task.policy(self.actor, batch.state)
-        first = {name: value[: self.agents] for name, value in self.critic.items()}
+        first = {name: value[: self.agents].detach() for name, value in self.critic.items()}
         value = self.task.value(first, batch.state, self.task.squash(raw))
         loss = -value.flatten(1).mean(1) + self.config.action_penalty * raw.square().flatten(1).mean(1)
         self._step(self.actor_optimiser, loss.sum(), self.actor, "actor")
@@ -154,10 +154,10 @@ class Learners:
 
     def owners(self) -> dict[str, int]:
         """Bytes held, by name."""
-        networks = (self.actor, self.critic, self.actor_target, self.critic_target)
         optimisers = (self.actor_optimiser, self.critic_optimiser, self.direct_optimiser)
         return {
-            "learners": sum(map(nbytes, networks)),
+            "learner_actors": nbytes(self.actor) + nbytes(self.actor_target),
+            "learner_critics": nbytes(self.critic) + nbytes(self.critic_target),
             "optimiser": sum(
                 nbytes(moments) for optimiser in optimisers for moments in optimiser.state.values()
             ),

@@ -50,9 +50,9 @@ class DirectGradient:
         day = drawn.observation["day"].to(self.task.device).long()
         held = drawn.observation["positions"][0, :, :, 0].to(self.task.device).float().unsqueeze(0)
         growth = torch.zeros(agents_in(actor), runs, device=self.task.device)
-        for step in range(length):
+        for step, asked in enumerate(action.unbind(1)):
             held, gain = grow(held, self.overnight[day[step] + 1])
-            wanted = self._wanted(action[:, step], held)
+            wanted = self._wanted(asked, held)
             cost = self.costs.total((wanted - held).abs())
             held, during = grow(wanted, self.intraday[day[step] + 1])
             growth = growth + gain + torch.log1p(-cost) + during

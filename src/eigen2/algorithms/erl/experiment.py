@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from functools import partial
+from pathlib import Path
 
 import torch
 
@@ -21,6 +22,7 @@ from eigen2.envs.control.catalogue import control_task
 from eigen2.envs.control.config import ControlConfig
 from eigen2.evaluation.control import evaluate_control
 from eigen2.evaluation.market import evaluate_market_policy
+from eigen2.market.kept import kept_prices
 from eigen2.market.load import load_market
 from eigen2.nets.device import pick_device
 from eigen2.replay import Replay
@@ -34,6 +36,9 @@ class MarketExperiment(ERLExperiment):
     def __init__(self, task: MarketTask, trainer: ERLTrainer, services: Services) -> None:
         self.task, self.trainer, self.services = task, trainer, services
         self.data_fingerprint = task.market.fingerprint
+
+    def own_data(self) -> bytes | None:
+        return kept_prices(self.task.market)
 
     def evaluate(self, split: str) -> Evaluation:
         """Against the benchmarks; every use of the holdout is counted."""
@@ -63,8 +68,8 @@ class ControlExperiment(ERLExperiment):
 @contextmanager
 def open_experiment(config: Config, services: Services) -> Iterator[ERLExperiment]:
     torch.set_num_threads(config.threads)
-    task = make_task(config)
-    with closing(task), _executor(config, task) as executor:
+    task = make_task(config, services.data)
+    with closing(task), _executor(config, services.data, task) as executor:
         trainer = make_trainer(config, task, executor, services.progress)
         if isinstance(task, MarketTask):
             yield MarketExperiment(task, trainer, services)
@@ -72,12 +77,12 @@ def open_experiment(config: Config, services: Services) -> Iterator[ERLExperimen
             yield ControlExperiment(task, trainer)
 
 
-def make_task(config: Config) -> MarketTask | ControlTask:
-    """The world of a run. Worker processes make their own, the same one."""
+def make_task(config: Config, data: Path | None = None) -> MarketTask | ControlTask:
+    """The world of a run, its prices read from `data` if it keeps them. Worker processes make their own, the same one."""
     env, alg, device = config.env, config.alg, pick_device(config.device)
     assert isinstance(alg, ERLConfig)
     if isinstance(env, TradingConfig):
-        return MarketTask(load_market(env, config.seed), env, alg, device)
+        return MarketTask(load_market(env, config.seed, kept=data), env, alg, device)
     assert isinstance(env, GymConfig | ControlConfig)
     threads = env.threads if isinstance(env, ControlConfig) else 1
     return ControlTask(control_task(env), alg, config.seed, device, threads)
@@ -94,7 +99,7 @@ def make_trainer(
     return ERLTrainer(task, task.alg, replay, config.seed, executor=executor, progress=progress)
 
 
-def _executor(config: Config, task: ERLTask) -> AbstractContextManager[Executor]:
+def _executor(config: Config, data: Path | None, task: ERLTask) -> AbstractContextManager[Executor]:
     if config.cluster == "inline":
         return nullcontext(inline(task))
-    return processes(partial(make_task, config), config.workers, config.threads)
+    return processes(partial(make_task, config, data), config.workers, config.threads)

@@ -1,6 +1,5 @@
 """ERL on a market: many agents over many windows in one trading core."""
 
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -10,15 +9,15 @@ import torch
 from eigen2.algorithms.erl.config import ERLConfig
 from eigen2.algorithms.erl.direct import DirectGradient
 from eigen2.algorithms.erl.market_networks import MarketNetworks
+from eigen2.algorithms.erl.schema import market_schema
 from eigen2.algorithms.erl.task import Episodes, ERLTask, LearnerBatch, RolloutResult, Transitions
 from eigen2.algorithms.erl.trials import MarketTrials
 from eigen2.envs.config import TradingConfig
 from eigen2.envs.trading import Observation, TradingCore
 from eigen2.errors import ConfigError
 from eigen2.market.data import MarketData, Split
-from eigen2.nets.market import POSITION
 from eigen2.nets.stacked import Params, agents_in
-from eigen2.replay import Field, Replay, Schema
+from eigen2.replay import Replay, Schema
 
 PER_CENT = 100.0
 """Daily contributions are about 1e-3; critics see them in per cent."""
@@ -61,10 +60,9 @@ class MarketTask(MarketNetworks, ERLTask):
         cache, lookup = self.project_days(actor, np.unique(starts[:, None] + np.arange(steps + 1)))
         rewards, equity = np.empty((steps, agents * episodes)), np.empty((steps + 1, agents * episodes))
         equity[0] = core.equity
-        log = _Recorder() if record else None
+        log = _Recorder(steps) if record else None
         for step in range(steps):
-            now = cache[:, lookup[seen.day[:episodes]]]
-            action = self.squash(self._decide(actor, now, *self._portfolio(seen, agents)))
+            action = self.act_on(actor, cache, lookup[seen.day[:episodes]], seen)
             if noise and rng is not None:
                 drawn = rng.normal(0.0, noise, size=tuple(action.shape)).astype(np.float32)
                 action = self.smooth(action, torch.as_tensor(drawn, device=self.device))
@@ -100,19 +98,7 @@ class MarketTask(MarketNetworks, ERLTask):
     # Learning
 
     def schema(self) -> Schema:
-        n = self.symbols
-        action = (n + 1,) if self.weights else (n, 2)
-        return Schema(
-            observation=(Field("day", (), "int32"), Field("positions", (n, POSITION), "float16"), Field("account", (5,))),
-            step=(
-                Field("action", action),
-                Field("reward"),
-                Field("contribution", (n,)),
-                Field("terminated", (), "bool"),
-                Field("truncated", (), "bool"),
-            ),
-            summed=("reward", "contribution"),
-        )  # fmt: skip
+        return market_schema(self.symbols, self.weights)
 
     def batch(self, replay: Replay) -> LearnerBatch:
         """Transitions with n-step contributions; in runs of consecutive days where windows are worth sharing."""
@@ -139,29 +125,37 @@ class MarketTask(MarketNetworks, ERLTask):
         return MarketTrials(self.market, self.env, self.validation_episodes(), steps)
 
     def owners(self) -> dict[str, int]:
-        columns = (getattr(self.market, field.name) for field in fields(self.market))
         return {
-            "market": sum(column.nbytes for column in columns if isinstance(column, np.ndarray)),
+            "market": self.market.nbytes,
             "market_tensors": self.tensors.nbytes,
+            "environments": sum(core.nbytes for core in self._cores.values()),
         }
 
 
 class _Recorder:
-    """Collects the steps of a rollout, time-major."""
+    """Collects the steps of a rollout, time-major, in arrays that are made once: small ones kept among the temporaries of
+    every step would leave holes in memory that nothing fits into."""
 
-    def __init__(self) -> None:
-        self._rows: list[dict[str, npt.NDArray[Any]]] = []
+    def __init__(self, steps: int) -> None:
+        self._steps = steps
+        self._taken = 0
+        self._columns: dict[str, npt.NDArray[Any]] = {}
 
     def add(self, seen: Observation, action: npt.NDArray[Any], reward: npt.NDArray[Any],
             terminated: npt.NDArray[Any], contribution: npt.NDArray[Any]) -> None:  # fmt: skip
-        self._rows.append({
+        row = {
             **_fields(seen), "action": action, "reward": reward.astype(np.float32), "contribution": contribution,
             "terminated": terminated, "truncated": np.zeros_like(terminated),
-        })  # fmt: skip
+        }  # fmt: skip
+        for name, values in row.items():
+            if name not in self._columns:
+                self._columns[name] = np.empty((self._steps, *values.shape), values.dtype)
+            self._columns[name][self._taken] = values
+        self._taken += 1
 
     def finish(self, seen: Observation) -> Transitions:
-        steps = {name: np.stack([row[name] for row in self._rows]) for name in self._rows[0]}
-        return Transitions(steps, _fields(seen))
+        assert self._taken == self._steps
+        return Transitions(self._columns, _fields(seen))
 
 
 def _fields(seen: Observation) -> dict[str, npt.NDArray[Any]]:

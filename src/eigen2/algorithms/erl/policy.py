@@ -21,6 +21,7 @@ def market_policy(task: MarketNetworks, actor: Params, splits: tuple[Split, ...]
 
     @torch.no_grad()
     def policy(seen: Observation, market: MarketData, config: TradingConfig) -> npt.NDArray[np.floating]:
-        return task.act(actor, projected[:, lookup[torch.as_tensor(seen.day).long()]], seen)
+        action = task.act_on(actor, projected, lookup[torch.as_tensor(seen.day).long()], seen)
+        return np.asarray(action[0].cpu().numpy())
 
     return policy

@@ -34,6 +34,7 @@ from eigen2.replay import Replay
 class ERLTrainer(Trainer):
     replay: Replay
     headline = ("fitness_best", "fitness_mean", "validation_best")
+    filling = ("replay", "hall_of_fame", "trial_ledger")
 
     def __init__(
         self, task: ERLTask, config: ERLConfig, replay: Replay, seed: int, *,
@@ -163,6 +164,7 @@ class ERLTrainer(Trainer):
             for i, block in enumerate(agent_blocks(agents_in(actors), self.config.block))
         ]
         rollouts = []
+        self._progress(phase, 0, len(tasks))
         for done, rollout in enumerate(self._execute(tasks), start=1):
             rollouts.append(rollout)
             self._progress(phase, done, len(tasks))
@@ -177,6 +179,7 @@ class ERLTrainer(Trainer):
         waiting = len(self.replay) < config.learning_starts
         if learners is None or waiting or skips_training(config, self.generation):
             return {}
+        self._progress("train", 0, self._updates)
         rng = seeds.torch_generator(self.seed, "smoothing", self.generation)
         losses = learners.train(
             lambda: self.task.batch(self.replay),

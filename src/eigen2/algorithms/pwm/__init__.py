@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from eigen2.algorithms.contract import Algorithm, Experiment, Services
+from eigen2.algorithms.contract import Algorithm, Calibration, Experiment, Needs, Services
 from eigen2.algorithms.presets import read_presets
 from eigen2.algorithms.pwm.config import PWMConfig
 from eigen2.algorithms.pwm.sources import with_located_sources
@@ -32,6 +32,16 @@ class PWM(Algorithm):
 
     def resolve(self, config: "Config", services: Services) -> "Config":
         return with_located_sources(config, services.datasets)
+
+    def needs(self, config: "Config", services: Services) -> Needs | None:
+        from eigen2.algorithms.pwm.needs import pwm_needs
+
+        return pwm_needs(config)
+
+    def calibration(self, config: "Config") -> Calibration | None:
+        from eigen2.algorithms.pwm.needs import pwm_calibration
+
+        return pwm_calibration(config)
 
     def open(self, config: "Config", services: Services) -> AbstractContextManager[Experiment]:
         from eigen2.algorithms.pwm.experiment import open_experiment

@@ -13,10 +13,10 @@ from eigen2 import seeds
 from eigen2.algorithms.pwm.actor import make_actor
 from eigen2.algorithms.pwm.config import PWMConfig
 from eigen2.algorithms.pwm.critic import ValueEnsemble
-from eigen2.algorithms.pwm.memory import held_bytes
 from eigen2.algorithms.pwm.normaliser import Normaliser
 from eigen2.algorithms.pwm.world_model import WorldModel
 from eigen2.envs.control.rollout import Policy
+from eigen2.nets.held import held_bytes
 
 
 class Behaviour:

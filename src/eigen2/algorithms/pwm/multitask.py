@@ -18,7 +18,6 @@ from eigen2.algorithms.contract import Metrics, Progress, Trainer, no_progress
 from eigen2.algorithms.pwm.agent import Behaviour
 from eigen2.algorithms.pwm.best import Best, rollback_threshold
 from eigen2.algorithms.pwm.config import PWMConfig
-from eigen2.algorithms.pwm.memory import held_bytes
 from eigen2.algorithms.pwm.normaliser import Normaliser
 from eigen2.algorithms.pwm.optimiser import Optimiser, linear_lr_scale
 from eigen2.algorithms.pwm.policy_learning import PolicyLearner
@@ -29,6 +28,7 @@ from eigen2.algorithms.pwm.upgrade import upgrade
 from eigen2.envs.control.environments import Task
 from eigen2.envs.control.rollout import ControlRollout, Policy, play_episodes
 from eigen2.errors import DataError
+from eigen2.nets.held import held_bytes
 from eigen2.replay.buffer import Replay
 
 
@@ -194,7 +194,7 @@ class MultiTaskTrainer(Trainer):
             **{name: sum(owned[name] for owned in behaviours) for name in behaviours[0]},
             "optimisers": self.optimiser.nbytes + sum(policy.learner.nbytes for policy in self.policies),
             "best": held_bytes([policy.best.weights for policy in self.policies]),
-            "replay": self.replay.ram_bytes,
+            **super().owners(),
         }
 
     def state_dict(self) -> dict[str, Any]:
@@ -223,6 +223,7 @@ class MultiTaskTrainer(Trainer):
         draws = seeds.generator(self.seed, "task sequences", self.iteration)
         times = seeds.torch_generator(self.seed, "task flow time", self.iteration)
         lr_scale = linear_lr_scale(self.iteration, config.iterations, config.final_lr_scale)
+        self._progress("model", 0, config.model.updates)
         for update in range(config.model.updates):
             batch, task = self._draw(config.model.batch, draws)
             loss = self.model.loss(self.model.conditioned(batch, task), config.gamma, times)
@@ -259,6 +260,7 @@ class MultiTaskTrainer(Trainer):
         lr_scale = linear_lr_scale(done, length, config.final_lr_scale)
         shape = (config.horizon, config.actor.batch, policy.task.action_size)
         metrics: Metrics = {}
+        self._progress("policy", 0, config.actor.updates)
         for update in range(config.actor.updates):
             numbers = self._all[number][draws.integers(0, len(self._all[number]), config.actor.batch)]
             observation = self.replay.transitions(numbers).observation["obs"][

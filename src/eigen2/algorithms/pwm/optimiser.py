@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from eigen2.algorithms.pwm.memory import held_bytes
 from eigen2.errors import DamagedStateError
+from eigen2.nets.held import held_bytes
 
 
 class Optimiser:

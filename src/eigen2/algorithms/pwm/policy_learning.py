@@ -10,8 +10,8 @@ from eigen2.algorithms.pwm.agent import Behaviour, follow
 from eigen2.algorithms.pwm.config import PWMConfig
 from eigen2.algorithms.pwm.critic import td_lambda
 from eigen2.algorithms.pwm.imagination import ImaginedRollout, World, imagine, returns
-from eigen2.algorithms.pwm.memory import held_bytes
 from eigen2.algorithms.pwm.optimiser import Optimiser
+from eigen2.nets.held import held_bytes
 
 
 class PolicyLearner:

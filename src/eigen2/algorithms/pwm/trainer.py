@@ -18,7 +18,6 @@ from eigen2.algorithms.pwm.agent import Agent, policy_weights
 from eigen2.algorithms.pwm.best import Best, rollback_threshold
 from eigen2.algorithms.pwm.collector import Collector, ExplorationPolicy, Report, schema_of
 from eigen2.algorithms.pwm.config import PWMConfig
-from eigen2.algorithms.pwm.memory import held_bytes
 from eigen2.algorithms.pwm.optimiser import Optimiser, linear_lr_scale
 from eigen2.algorithms.pwm.policy_learning import PolicyLearner
 from eigen2.algorithms.pwm.sequences import SequenceBatch, cut_sequences, whole_sequences
@@ -26,6 +25,7 @@ from eigen2.algorithms.pwm.upgrade import upgrade
 from eigen2.envs.control.environments import Task
 from eigen2.envs.control.rollout import ControlRollout, Policy, play_episodes
 from eigen2.errors import DataError
+from eigen2.nets.held import held_bytes
 from eigen2.replay.buffer import Replay
 from eigen2.replay.schema import described
 
@@ -85,7 +85,7 @@ class PWMTrainer(Trainer):
             **self.agent.owners(),
             "optimisers": self.optimiser.nbytes + self.learner.nbytes,
             "best": held_bytes(self.best.weights),
-            "replay": self.replay.ram_bytes,
+            **super().owners(),
         }
 
     def step(self) -> Metrics:
@@ -111,6 +111,7 @@ class PWMTrainer(Trainer):
     def collect(self) -> None:
         """Random steps before the first iteration, then `steps` steps of the exploring policy."""
         report = partial(self._progress, "collect")
+        report(0, self.config.steps)
         if self.iteration == 0:
             self.collector.run(self._act_randomly(), self.config.random_steps, report)
         self.collector.run(self._explore(), self.config.steps, report)
@@ -145,6 +146,7 @@ class PWMTrainer(Trainer):
         config, replay, newest = self.config, self.replay, self.config.recent_window
         starts = seeds.generator(self.seed, purpose, index)
         times = seeds.torch_generator(self.seed, f"{purpose} flow time", index)
+        report(0, updates)
         for number in range(updates):
             if config.model.sequences == "whole":
                 batch = whole_sequences(replay, config.model.batch, config.horizon, newest)
@@ -162,6 +164,7 @@ class PWMTrainer(Trainer):
         order_stream = seeds.torch_generator(self.seed, "minibatches", self.iteration)
         shape = (config.horizon, config.actor.batch, self.task.action_size)
         metrics: Metrics = {}
+        self._progress("policy", 0, config.actor.updates)
         for number in range(config.actor.updates):
             batch = self.replay.sample(config.actor.batch, recent_window=config.recent_window)
             with torch.no_grad():

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
-from eigen2.algorithms.contract import AlgorithmConfig, Services
+from eigen2.algorithms.contract import AlgorithmConfig, Calibration, Needs, Services
 from eigen2.algorithms.vector import VectorAlgorithm, VectorTrainer
 from eigen2.errors import ConfigError
 from eigen2.section import OPERATES, Section
@@ -42,6 +42,16 @@ class SB3(VectorAlgorithm):
     def accepts(self, env: Section) -> str | None:
         several = getattr(env, "kind", None) == "tasks"
         return "SB3 learns one environment: env=gym, env=trading or e.g. env=dflex_ant." if several else None
+
+    def needs(self, config: "Config", services: Services) -> Needs | None:
+        from eigen2.algorithms.sb3.needs import sb3_needs
+
+        return sb3_needs(config, services.data)
+
+    def calibration(self, config: "Config") -> Calibration:
+        from eigen2.algorithms.sb3.needs import sb3_calibration
+
+        return sb3_calibration(config)
 
     def trainer(self, config: "Config", problem: "Problem", services: Services) -> VectorTrainer:
         if find_spec("stable_baselines3") is None:

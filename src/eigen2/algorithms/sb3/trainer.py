@@ -20,6 +20,7 @@ from eigen2.config import Config
 from eigen2.errors import DamagedStateError
 from eigen2.evaluation.problem import Policy, Problem
 from eigen2.nets.device import pick_device
+from eigen2.nets.held import held_bytes
 from eigen2.replay import Replay
 from eigen2.replay.sb3 import StoredReplayBuffer
 
@@ -49,6 +50,7 @@ def make_model(config: Config, env: Any) -> Any:
 
 class SB3Trainer(VectorTrainer):
     phases, headline = ("learn", "evaluate"), ("train_return", "eval_return")
+    filling = ("replay", "trial_ledger")
     steps, taken, best_score = 0, 0, -math.inf
 
     def __init__(self, config: Config, problem: Problem, services: Services) -> None:
@@ -70,6 +72,7 @@ class SB3Trainer(VectorTrainer):
 
     def step(self) -> Metrics:
         self.taken += 1
+        self.services.progress("learn", 0, self.size)
         self.model.set_logger(Logger(None, []))  # Otherwise every `learn` makes a directory.
         missing = max(0, self.taken * self.size - self.model.num_timesteps)
         try:
@@ -112,7 +115,11 @@ class SB3Trainer(VectorTrainer):
         self.replay = self.model.replay_buffer.replay = replay
 
     def owners(self) -> dict[str, int]:
-        return super().owners() | {"networks": 2 * sum(p.nbytes for p in self.model.policy.parameters())}
+        parameters = self.model.get_parameters()
+        weights = parameters.pop("policy")
+        rollout = vars(getattr(self.model, "rollout_buffer", None) or object)
+        held = {"networks": weights, "optimiser": parameters, "best": self.best, "rollouts": rollout}
+        return super().owners() | self.problem.owners() | {name: held_bytes(held[name]) for name in held}
 
     def state_dict(self) -> dict[str, Any]:
         names = ["num_timesteps", "_n_updates", "_episode_num", "_last_obs", "_last_episode_starts"]

@@ -102,6 +102,11 @@ class TradingCore:
         """[B]"""
         return self._books.day >= self._books.end
 
+    @property
+    def nbytes(self) -> int:
+        """Of the price tables; portfolios are small."""
+        return self._tables.nbytes
+
     def reset(
         self,
         starts: npt.ArrayLike,

@@ -3,7 +3,7 @@
 Every entry of day t depends on prices up to day t alone.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +47,10 @@ class PriceTables:
     @property
     def symbols(self) -> int:
         return int(self.mark.shape[1])
+
+    @property
+    def nbytes(self) -> int:
+        return sum(getattr(self, field.name).nbytes for field in fields(self))
 
 
 def price_tables(market: MarketData) -> PriceTables:

@@ -1,0 +1,1 @@
+"""Runs in a bucket: each byte goes up once, verified, and comes down anywhere."""
