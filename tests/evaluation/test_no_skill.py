@@ -8,6 +8,7 @@ from eigen2.envs.trading import TradingCore
 from eigen2.evaluation.backtest import run_policy
 from eigen2.evaluation.policies import equal_weight_benchmark
 from eigen2.evaluation.verdict import compare, skill_verdict
+from eigen2.market.frequency import EXCHANGE
 from eigen2.market.load import load_market
 from eigen2.seeds import generator
 
@@ -37,7 +38,9 @@ def called_skilled(data, actions, seed):
     chosen = run_policy(TradingCore(market, config, 1), linear(weights[best], cash[best]), market.holdout)
     rival = equal_weight_benchmark(market, config, market.holdout)
     equal_weight = run_policy(TradingCore(market, rival.config, 1), rival.policy, market.holdout)
-    paired = compare(chosen.log_returns[0], equal_weight.log_returns[0], generator(seed, "bootstrap"))
+    paired = compare(
+        chosen.log_returns[0], equal_weight.log_returns[0], EXCHANGE, generator(seed, "bootstrap")
+    )
     return skill_verdict(paired, 1.0, int(chosen.trades[0]), "holdout").evidence_of_skill
 
 

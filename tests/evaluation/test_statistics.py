@@ -8,7 +8,7 @@ from eigen2.seeds import generator
 
 
 def test_a_portfolio_that_never_moves_has_no_ratios_and_no_nan():
-    figures = statistics.performance(np.zeros(100), generator(0, "bootstrap"))
+    figures = statistics.performance(np.zeros(100), 252, generator(0, "bootstrap"))
     assert figures.log_return == figures.cagr == figures.volatility == figures.max_drawdown == 0.0
     assert figures.sharpe is None
     assert figures.sharpe_ci is None
@@ -17,7 +17,7 @@ def test_a_portfolio_that_never_moves_has_no_ratios_and_no_nan():
 
 
 def test_a_constant_gain_has_no_sharpe_ratio_because_rounding_is_not_risk():
-    assert statistics.sharpe(np.full(100, 0.1)) is None
+    assert statistics.sharpe(np.full(100, 0.1), 252) is None
 
 
 def test_drawdown_is_measured_from_the_start_too():
@@ -30,9 +30,9 @@ def test_hit_rate_counts_only_days_that_moved():
 
 def test_the_bootstrap_reads_only_its_own_stream():
     returns = np.random.default_rng(5).normal(0.001, 0.01, 200)
-    first = statistics.sharpe_interval(returns, generator(7, "bootstrap"))
-    assert first == statistics.sharpe_interval(returns, generator(7, "bootstrap"))
-    assert first != statistics.sharpe_interval(returns, generator(8, "bootstrap"))
+    first = statistics.sharpe_interval(returns, 252, generator(7, "bootstrap"))
+    assert first == statistics.sharpe_interval(returns, 252, generator(7, "bootstrap"))
+    assert first != statistics.sharpe_interval(returns, 252, generator(8, "bootstrap"))
 
 
 def test_resampled_days_come_in_runs_of_the_stated_mean_length():
@@ -52,6 +52,6 @@ def test_the_95_percent_interval_of_the_sharpe_ratio_covers_the_truth_about_95_t
     truth, covered, runs = 1.0, 0, 300
     for run in range(runs):
         returns = generator(run, "coverage").normal(truth / np.sqrt(252) * 0.01, 0.01, 251)
-        found = statistics.sharpe_interval(returns, generator(run, "bootstrap"), draws=500)
+        found = statistics.sharpe_interval(returns, 252, generator(run, "bootstrap"), draws=500)
         covered += found.low <= truth <= found.high
     assert 0.90 <= covered / runs <= 0.99

@@ -5,6 +5,7 @@ import pytest
 
 from eigen2.evaluation.overfitting import effective_trials
 from eigen2.evaluation.verdict import EVIDENCE, NO_EVIDENCE, compare, market_neutral, skill_verdict
+from eigen2.market.frequency import EXCHANGE
 from eigen2.seeds import generator
 
 AGENTS, GENERATIONS, VALIDATION, HOLDOUT = 16, 25, 252, 251
@@ -34,7 +35,9 @@ def verdicts(seed, skill=0.0):
     effective = effective_trials(alpha, generator(seed, "effective"), draws=256)
     out = []
     for days, candidates in ((slice(VALIDATION, None), 1.0), (slice(VALIDATION), effective)):
-        paired = compare(trials[chosen, days], market[days], generator(seed, "bootstrap"), draws=500)
+        paired = compare(
+            trials[chosen, days], market[days], EXCHANGE, generator(seed, "bootstrap"), draws=500
+        )
         out.append(skill_verdict(paired, candidates, trades=1, split="x").evidence_of_skill)
     return out
 
@@ -59,7 +62,9 @@ def simulated(beta, alpha, days=1000, market_drift=0.0005, seed=0):
 
 
 def verdict_on(champion, market, candidates=1.0, trades=10):
-    return skill_verdict(compare(champion, market, generator(0, "b")), candidates, trades, "holdout")
+    return skill_verdict(
+        compare(champion, market, EXCHANGE, generator(0, "b")), candidates, trades, "holdout"
+    )
 
 
 def test_skill_is_seen_through_half_an_exposure():
@@ -70,7 +75,7 @@ def test_skill_is_seen_through_half_an_exposure():
 
 def test_sitting_half_in_cash_through_a_crash_is_not_skill():
     champion, market = simulated(beta=0.5, alpha=0.0, market_drift=-0.002)
-    paired = compare(champion, market, generator(0, "b"))
+    paired = compare(champion, market, EXCHANGE, generator(0, "b"))
     assert paired.excess.ci_98.low > 0.0
     assert not skill_verdict(paired, 1.0, 10, "holdout").evidence_of_skill
 

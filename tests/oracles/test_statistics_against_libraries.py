@@ -24,13 +24,13 @@ def simple(log_returns):
 
 
 def test_sharpe_equals_ffn_and_empyrical(log_returns, simple):
-    ours = statistics.sharpe(np.expm1(log_returns))
+    ours = statistics.sharpe(np.expm1(log_returns), 252)
     assert ours == pytest.approx(ffn.calc_sharpe(simple, nperiods=252), rel=TOLERANCE)
     assert ours == pytest.approx(empyrical.sharpe_ratio(simple), rel=TOLERANCE)
 
 
 def test_sortino_equals_ffn_and_empyrical(log_returns, simple):
-    ours = statistics.sortino(np.expm1(log_returns))
+    ours = statistics.sortino(np.expm1(log_returns), 252)
     assert ours == pytest.approx(ffn.calc_sortino_ratio(simple, nperiods=252), rel=TOLERANCE)
     assert ours == pytest.approx(empyrical.sortino_ratio(simple), rel=TOLERANCE)
 
@@ -39,15 +39,15 @@ def test_drawdown_volatility_and_growth_equal_empyrical(log_returns, simple):
     assert statistics.max_drawdown(log_returns) == pytest.approx(
         empyrical.max_drawdown(simple), rel=TOLERANCE
     )
-    assert statistics.volatility(np.expm1(log_returns)) == pytest.approx(
+    assert statistics.volatility(np.expm1(log_returns), 252) == pytest.approx(
         empyrical.annual_volatility(simple), rel=TOLERANCE
     )
-    assert statistics.cagr(log_returns) == pytest.approx(empyrical.cagr(simple), rel=TOLERANCE)
+    assert statistics.cagr(log_returns, 252) == pytest.approx(empyrical.cagr(simple), rel=TOLERANCE)
 
 
 def test_total_return_and_drawdown_equal_ffn_on_prices(log_returns):
     prices = pd.Series(100 * np.exp(np.concatenate([[0.0], np.cumsum(log_returns)])))
-    figures = statistics.performance(log_returns, np.random.default_rng(0))
+    figures = statistics.performance(log_returns, 252, np.random.default_rng(0))
     assert figures.simple_return == pytest.approx(ffn.calc_total_return(prices), rel=TOLERANCE)
     assert figures.max_drawdown == pytest.approx(ffn.calc_max_drawdown(prices), rel=TOLERANCE)
 

@@ -9,7 +9,6 @@ import numpy.typing as npt
 from eigen2.envs.config import TradingConfig
 from eigen2.envs.trading import Observation, TradingCore
 from eigen2.errors import ConfigError
-from eigen2.evaluation.statistics import DAYS_PER_YEAR
 from eigen2.market.data import FloatArray, MarketData, Split
 
 Policy = Callable[[Observation, MarketData, TradingConfig], npt.NDArray[np.floating]]
@@ -38,6 +37,9 @@ class Backtest:
     weights: npt.NDArray[np.float32]
     """[B, T, N] share of equity in each symbol at the close."""
 
+    periods_per_year: int
+    """Of the market, for annual figures."""
+
     @property
     def equity(self) -> FloatArray:
         """[B, T + 1] from 1."""
@@ -49,7 +51,7 @@ class Backtest:
     @property
     def annual_turnover(self) -> FloatArray:
         """[B] value bought plus value sold in a year, in units of equity."""
-        return np.asarray(self.turnover.mean(axis=1) * DAYS_PER_YEAR)
+        return np.asarray(self.turnover.mean(axis=1) * self.periods_per_year)
 
     @property
     def exposure(self) -> FloatArray:
@@ -108,4 +110,4 @@ def _play(core: TradingCore, policy: Policy, starts: npt.NDArray[np.int64], trad
         opened[:, step] = outcome.opened
         weights[:, step] = core.books.value / outcome.equity[:, None]
         observation, equity = outcome.observation, outcome.equity
-    return Backtest(log_returns, turnover, opened, weights)
+    return Backtest(log_returns, turnover, opened, weights, core.market.periods_per_year)

@@ -61,6 +61,8 @@ class MarketEvaluation:
         """Plain numbers, strings, lists and None: no NaN, no infinity."""
         return {
             "market": self.market,
+            "frequency": self.comparison.frequency.name,
+            "periods_per_year": self.comparison.frequency.periods_per_year,
             "split": self.split,
             "policy": self.name,
             "verdict": self.verdict.sentence,
@@ -141,6 +143,7 @@ def evaluate_market(
     comparison = compare(
         played.log_returns[0],
         backtests["equal_weight"].log_returns[0],
+        market.frequency,
         seeds.generator(seed, "evaluation.comparison"),
     )
     effective, selection, pbo = _selection(market, config, champion, ledger, seed)

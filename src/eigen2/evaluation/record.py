@@ -37,10 +37,15 @@ class Record:
 
 def record(backtest: Backtest, generator: np.random.Generator) -> Record:
     """Figures of a backtest of one portfolio, or of many draws of the same random policy."""
-    returns = backtest.log_returns
+    returns, per_year = backtest.log_returns, backtest.periods_per_year
     single = len(returns) == 1
+    figures = (
+        statistics.performance(returns[0], per_year, generator)
+        if single
+        else mean_performance(returns, per_year)
+    )
     return Record(
-        performance=statistics.performance(returns[0], generator) if single else mean_performance(returns),
+        performance=figures,
         turnover=float(backtest.annual_turnover.mean()),
         trades=float(backtest.trades.mean()),
         exposure=float(backtest.exposure.mean()),
@@ -48,21 +53,21 @@ def record(backtest: Backtest, generator: np.random.Generator) -> Record:
     )
 
 
-def mean_performance(log_returns: FloatArray) -> Performance:
+def mean_performance(log_returns: FloatArray, per_year: int) -> Performance:
     """Mean figures of draws `[draw, day]`; the interval of the Sharpe ratio is its 95 % range over the draws."""
     returns = np.expm1(log_returns)
     totals = log_returns.sum(axis=1)
-    ratios = [statistics.sharpe(row) for row in returns]
+    ratios = [statistics.sharpe(row, per_year) for row in returns]
     known = [ratio for ratio in ratios if ratio is not None]
     return Performance(
         days=log_returns.shape[1],
         log_return=float(totals.mean()),
         simple_return=float(np.expm1(totals).mean()),
-        cagr=float(np.mean([statistics.cagr(row) for row in log_returns])),
-        volatility=float(np.mean([statistics.volatility(row) for row in returns])),
+        cagr=float(np.mean([statistics.cagr(row, per_year) for row in log_returns])),
+        volatility=float(np.mean([statistics.volatility(row, per_year) for row in returns])),
         sharpe=_mean_of_known(ratios),
         sharpe_ci=statistics.interval(np.array(known), 0.95) if known else None,
-        sortino=_mean_of_known([statistics.sortino(row) for row in returns]),
+        sortino=_mean_of_known([statistics.sortino(row, per_year) for row in returns]),
         max_drawdown=float(np.mean([statistics.max_drawdown(row) for row in log_returns])),
         hit_rate=_mean_of_known([statistics.hit_rate(row) for row in returns]),
     )

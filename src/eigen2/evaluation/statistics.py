@@ -2,7 +2,8 @@
 
 A series is given as daily *log* returns `[day]`, the unit the environment pays in. Ratios that practitioners
 compare (volatility, Sharpe, Sortino) are computed on simple returns, as ffn and empyrical do. A figure that does
-not exist - the Sharpe ratio of a portfolio that never moved - is None, never NaN and never infinite.
+not exist - the Sharpe ratio of a portfolio that never moved - is None, never NaN and never infinite. What a year is
+(`per_year` periods) is the market's to say: `MarketData.periods_per_year`.
 """
 
 import math
@@ -14,7 +15,6 @@ import numpy.typing as npt
 
 from eigen2.market.data import FloatArray
 
-DAYS_PER_YEAR = 252
 DRAWS = 4000
 """Bootstrap resamples of a verdict: the lower end of a 98 % interval then rests on 40 draws."""
 SHARPE_DRAWS = 1000
@@ -41,7 +41,7 @@ class Performance:
     simple_return: float
     cagr: float
     volatility: float
-    """Standard deviation of daily simple returns, a year of 252 days."""
+    """Standard deviation of daily simple returns, annualised."""
     sharpe: float | None
     sharpe_ci: Interval | None
     """95 % block bootstrap interval of the Sharpe ratio."""
@@ -52,7 +52,7 @@ class Performance:
     """Share of days with a gain among the days on which equity moved."""
 
 
-def performance(log_returns: FloatArray, generator: np.random.Generator) -> Performance:
+def performance(log_returns: FloatArray, per_year: int, generator: np.random.Generator) -> Performance:
     """All figures of a series `[day]`; `generator` is read for the bootstrap only."""
     returns = np.expm1(log_returns)
     total = float(log_returns.sum())
@@ -60,35 +60,35 @@ def performance(log_returns: FloatArray, generator: np.random.Generator) -> Perf
         days=len(log_returns),
         log_return=total,
         simple_return=float(np.expm1(total)),
-        cagr=cagr(log_returns),
-        volatility=volatility(returns),
-        sharpe=sharpe(returns),
-        sharpe_ci=sharpe_interval(returns, generator),
-        sortino=sortino(returns),
+        cagr=cagr(log_returns, per_year),
+        volatility=volatility(returns, per_year),
+        sharpe=sharpe(returns, per_year),
+        sharpe_ci=sharpe_interval(returns, per_year, generator),
+        sortino=sortino(returns, per_year),
         max_drawdown=max_drawdown(log_returns),
         hit_rate=hit_rate(returns),
     )
 
 
-def cagr(log_returns: FloatArray) -> float:
-    """Compound growth per 252 days."""
-    return float(np.expm1(log_returns.mean() * DAYS_PER_YEAR))
+def cagr(log_returns: FloatArray, per_year: int) -> float:
+    """Compound growth a year."""
+    return float(np.expm1(log_returns.mean() * per_year))
 
 
-def volatility(returns: FloatArray) -> float:
+def volatility(returns: FloatArray, per_year: int) -> float:
     """Annualised standard deviation; 0 for a single day, which cannot vary."""
-    return float(returns.std(ddof=1) * np.sqrt(DAYS_PER_YEAR)) if len(returns) > 1 else 0.0
+    return float(returns.std(ddof=1) * np.sqrt(per_year)) if len(returns) > 1 else 0.0
 
 
-def sharpe(returns: FloatArray) -> float | None:
-    """mean / deviation * sqrt(252) of simple returns over cash at 0 %."""
-    return float(returns.mean() / returns.std(ddof=1) * np.sqrt(DAYS_PER_YEAR)) if moves(returns) else None
+def sharpe(returns: FloatArray, per_year: int) -> float | None:
+    """mean / deviation * sqrt(per_year) of simple returns over cash at 0 %."""
+    return float(returns.mean() / returns.std(ddof=1) * np.sqrt(per_year)) if moves(returns) else None
 
 
-def sortino(returns: FloatArray) -> float | None:
-    """mean / root mean square of the losses * sqrt(252); None when there was no loss."""
+def sortino(returns: FloatArray, per_year: int) -> float | None:
+    """mean / root mean square of the losses * sqrt(per_year); None when there was no loss."""
     downside = float(np.sqrt(np.mean(np.minimum(returns, 0.0) ** 2)))
-    return float(returns.mean() / downside * np.sqrt(DAYS_PER_YEAR)) if downside > 0.0 else None
+    return float(returns.mean() / downside * np.sqrt(per_year)) if downside > 0.0 else None
 
 
 def max_drawdown(log_returns: FloatArray) -> float:
@@ -110,12 +110,17 @@ def moves(series: FloatArray) -> bool:
 
 
 def sharpe_interval(
-    returns: FloatArray, generator: np.random.Generator, level: float = 0.95, draws: int = SHARPE_DRAWS
+    returns: FloatArray,
+    per_year: int,
+    generator: np.random.Generator,
+    level: float = 0.95,
+    draws: int = SHARPE_DRAWS,
 ) -> Interval | None:
     """Percentile interval of the annualised Sharpe ratio under the stationary block bootstrap."""
     if not moves(returns):
         return None
-    return interval(bootstrap(returns, _sharpe_of_rows, generator, draws), level)
+    ratios = bootstrap(returns, lambda rows: _sharpe_of_rows(rows, per_year), generator, draws)
+    return interval(ratios, level)
 
 
 def bootstrap(
@@ -159,8 +164,8 @@ def interval(samples: FloatArray, level: float) -> Interval:
     return Interval(float(low), float(high))
 
 
-def _sharpe_of_rows(rows: FloatArray) -> FloatArray:
+def _sharpe_of_rows(rows: FloatArray, per_year: int) -> FloatArray:
     """Sharpe ratios of rows `[n, day]`; a resample that happens not to move has earned nothing per risk: 0."""
     deviation = rows.std(axis=1, ddof=1)
     ratio = np.divide(rows.mean(axis=1), deviation, out=np.zeros(len(rows)), where=deviation > 0.0)
-    return np.asarray(ratio * np.sqrt(DAYS_PER_YEAR))
+    return np.asarray(ratio * np.sqrt(per_year))

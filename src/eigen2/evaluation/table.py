@@ -20,9 +20,8 @@ MISSING = "-"
 
 def evaluation_table(evaluation: MarketEvaluation) -> Group:
     """The figures of all strategies, the evidence in one line, the verdict, and the caveats."""
-    table = Table(
-        title=f"{evaluation.market}, {evaluation.split}, {evaluation.comparison.days} days, after costs"
-    )
+    length = f"{evaluation.comparison.days} {evaluation.comparison.frequency.period}s"
+    table = Table(title=f"{evaluation.market}, {evaluation.split}, {length}, after costs")
     table.add_column("")
     for heading in ("return", "a year", "Sharpe", "95 % interval", "max drawdown", "turnover", "trades"):
         table.add_column(heading, justify="right")

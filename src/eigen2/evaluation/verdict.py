@@ -30,8 +30,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from eigen2.evaluation.overfitting import deflated_sharpe
-from eigen2.evaluation.statistics import DAYS_PER_YEAR, DRAWS, Interval, bootstrap, interval, moves, sharpe
+from eigen2.evaluation.statistics import DRAWS, Interval, bootstrap, interval, moves, sharpe
 from eigen2.market.data import FloatArray
+from eigen2.market.frequency import Frequency
 
 LEVEL = 0.98
 DEFLATED_LEVEL = 0.95
@@ -41,7 +42,7 @@ NO_EVIDENCE = "no evidence of skill"
 
 @dataclass(frozen=True)
 class Edge:
-    """A daily difference to equal weight, over a year of 252 days."""
+    """A daily difference to equal weight, over a year."""
 
     annual: float
     ci: Interval
@@ -64,6 +65,8 @@ class Comparison:
     """Return minus beta x return."""
     alpha_series: FloatArray
     """[day]"""
+    frequency: Frequency
+    """What a day of these series is, and how many are a year."""
 
 
 @dataclass(frozen=True)
@@ -76,16 +79,22 @@ class Verdict:
 
 
 def compare(
-    champion: FloatArray, equal_weight: FloatArray, generator: np.random.Generator, draws: int = DRAWS
+    champion: FloatArray,
+    equal_weight: FloatArray,
+    frequency: Frequency,
+    generator: np.random.Generator,
+    draws: int = DRAWS,
 ) -> Comparison:
     """Pairs two series of daily log returns `[day]`; intervals by the stationary block bootstrap."""
+    per_year = frequency.periods_per_year
     alpha, beta = market_neutral(np.expm1(champion), np.expm1(equal_weight))
     return Comparison(
         days=len(champion),
-        excess=_edge(champion - equal_weight, generator, draws),
+        excess=_edge(champion - equal_weight, per_year, generator, draws),
         beta=float(beta),
-        alpha=_edge(alpha, generator, draws),
+        alpha=_edge(alpha, per_year, generator, draws),
         alpha_series=alpha,
+        frequency=frequency,
     )
 
 
@@ -127,19 +136,20 @@ def _missing(comparison: Comparison, probability: float | None, candidates: floa
 
 def _earned(comparison: Comparison, split: str) -> str:
     excess, alpha = comparison.excess, comparison.alpha
+    length = f"{comparison.days} {split} {comparison.frequency.period}s"
     if excess.annual == 0.0 and excess.sharpe is None:
-        return f"over {comparison.days} {split} days it earned exactly what equal weight earned"
+        return f"over {length} it earned exactly what equal weight earned"
     side = "more" if excess.annual >= 0.0 else "less"
     return (
-        f"over {comparison.days} {split} days it earned {abs(excess.annual):.1%} a year {side} than equal weight, "
+        f"over {length} it earned {abs(excess.annual):.1%} a year {side} than equal weight, "
         f"and {alpha.annual:+.1%} (98 % interval {alpha.ci_98.low:+.1%} to {alpha.ci_98.high:+.1%}) against equal "
         "weight at its own market exposure"
     )
 
 
-def _edge(series: FloatArray, generator: np.random.Generator, draws: int) -> Edge:
-    annual = float(series.mean() * DAYS_PER_YEAR)
+def _edge(series: FloatArray, per_year: int, generator: np.random.Generator, draws: int) -> Edge:
+    annual = float(series.mean() * per_year)
     if not moves(series):
         return Edge(annual, Interval(annual, annual), Interval(annual, annual), None)
-    means = bootstrap(series, lambda rows: rows.mean(axis=1), generator, draws) * DAYS_PER_YEAR
-    return Edge(annual, interval(means, 0.95), interval(means, LEVEL), sharpe(series))
+    means = bootstrap(series, lambda rows: rows.mean(axis=1), generator, draws) * per_year
+    return Edge(annual, interval(means, 0.95), interval(means, LEVEL), sharpe(series, per_year))

@@ -1,11 +1,13 @@
 """One immutable market: raw prices, causal features, and a mask of what was listed and known."""
 
 from dataclasses import dataclass, fields
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from eigen2.market.findings import Finding
+from eigen2.market.frequency import Frequency, frequency_of
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -62,6 +64,16 @@ class MarketData:
             value = getattr(self, field.name)
             if isinstance(value, np.ndarray):
                 value.setflags(write=False)
+
+    @cached_property
+    def frequency(self) -> Frequency:
+        """How often there are prices, from the calendar."""
+        return frequency_of(self.dates)
+
+    @property
+    def periods_per_year(self) -> int:
+        """Days (weeks, months) of this market in a year: what every annual figure is computed with."""
+        return self.frequency.periods_per_year
 
     @property
     def nbytes(self) -> int:
