@@ -1,5 +1,7 @@
 """Failures that are part of the design: one clear sentence each, and the exit code the shell sees."""
 
+from pathlib import Path
+
 
 class Eigen2Error(Exception):
     """Something the user can act on. The message says what, where, and what to do."""
@@ -47,3 +49,20 @@ class StoppedEarly(Eigen2Error):
     """Stopped by a signal or a guard; everything is saved and the run can be resumed."""
 
     exit_code = 75
+
+
+class RunGone(Eigen2Error):
+    """The run directory is no longer where a process that writes into it found it."""
+
+    exit_code = DamagedStateError.exit_code
+
+    def __init__(self, message: str, place: Path | None = None) -> None:
+        super().__init__(message)
+        self.place = place
+        """Where the directory is now, if that is known."""
+
+
+class RunMoved(RunGone):
+    """It is somewhere else, and can be resumed there."""
+
+    exit_code = StoppedEarly.exit_code

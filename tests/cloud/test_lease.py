@@ -125,6 +125,8 @@ def test_another_run_of_the_same_name_is_not_written_over(
     first, second = Machine(lab, tmp_path / "first", served), Machine(lab, tmp_path / "second", served)
     for machine in (first, second):
         shutil.copytree(finished, machine.run)
+    facts = json.loads((second.run / "run.json").read_text())
+    (second.run / "run.json").write_text(json.dumps(facts | {"id": "0" * 32}))
     good(first.sync("push", first.run, "--to", served.url))
     before = files(served.stored)
     said = is_sentence(second.sync("push", second.run, "--to", served.url), 2)

@@ -121,7 +121,7 @@ def meanwhile(checkpoints: Checkpoints, moment: str, event: Callable[[], None]) 
 
     objects.list = lambda: (before("list"), names())[1]  # type: ignore[method-assign]
     checkpoints.pinned = lambda: (before("pins"), pinned())[1]
-    objects.delete = lambda name: (before("delete"), delete(name))[1]  # type: ignore[method-assign]
+    objects.delete = lambda *names: (before("delete"), delete(*names))[1]  # type: ignore[method-assign]
 
 
 def test_a_checkpoint_that_is_replaced_while_it_is_read_is_read_again(
@@ -252,6 +252,7 @@ def test_replay_objects_are_written_once_and_dropped_when_no_longer_named(
     assert checkpoint.manifest.replay == snapshot.manifest
     assert {name: checkpoint.objects.read(name) for name in snapshot.contents} == snapshot.contents
     assert sum(name.startswith("replay/") for name in manifest.objects) == 2
+    checkpoints = Checkpoints(tmp_path)
     checkpoints.save(NewCheckpoint(2, state_at(2), tiny_replay([b"three"])))
     checkpoints.save(NewCheckpoint(3, state_at(3), tiny_replay([b"three"])))
     stored = {checkpoints.objects.read(name) for name in checkpoints.objects.list()}

@@ -5,7 +5,7 @@ are sent (`store/tails.py`), so that they always reach as far as the manifests s
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from eigen2.cloud.bucket import Source
@@ -18,8 +18,13 @@ PERIOD = 60.0
 
 
 class Files:
-    def __init__(self, directory: Path, image: Image, exclude: Sequence[str]) -> None:
+    """`fence` is called before each file, and raises when `directory` has become another one."""
+
+    def __init__(
+        self, directory: Path, image: Image, exclude: Sequence[str], fence: Callable[[], None] = lambda: None
+    ) -> None:
         self.directory, self.image, self.exclude = directory, image, tuple(exclude)
+        self._fence = fence
         self._sent: dict[str, tuple[int, int]] = {}
         """Size and time of change of each file as it was sent."""
         self._copied = -float("inf")
@@ -34,6 +39,7 @@ class Files:
         about files that cannot be put are added to `skipped`."""
         count, whole = 0, everything or time.monotonic() - self._copied >= PERIOD
         for key in other_files(self.directory, self.exclude):
+            self._fence()
             if not is_plain(key):
                 skipped.append(f"{key!r} cannot be a name in a bucket; the file is not uploaded.")
             elif whole or key in FACTS:

@@ -84,16 +84,19 @@ class _Batch:
 
 
 class Mirror:
-    """Used by one thread at a time; only `progress` may be read by others."""
+    """Used by one thread at a time; only `progress` may be read by others.
+
+    `fence` raises when `directory` has become another run's: nothing of that is sent under this one's name.
+    """
 
     def __init__(
         self, directory: Path, bucket: Bucket, run: str, url: str,
-        *, exclude: Sequence[str] = (), max_mbps: float | None = None,
+        *, exclude: Sequence[str] = (), max_mbps: float | None = None, fence: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
-        self.directory, self.bucket = directory, bucket
+        self.directory, self.bucket, self._fence = directory, bucket, fence
         self.stop = threading.Event()
         self.image = Image(bucket, run, max_mbps, self.stop)
-        self.files = Files(directory, self.image, exclude)
+        self.files = Files(directory, self.image, exclude, fence)
         self.pins = Pins(directory, url)
         self.checkpoints = Checkpoints(directory)
         self.progress = self.image.progress
@@ -118,17 +121,22 @@ class Mirror:
         """
         began, self.image.bytes = time.monotonic(), 0
         there = self.image.there
+        self._fence()
         batch = self._take()
+        # What was read since the last look is of this run, or is not sent.
+        self._fence()
         put = self._put_objects(batch, self._missing(batch))
         newest = batch.newest
         logs = {} if newest is None else {f"{name}.jsonl": size for name, size in newest.logs.items()}
         files = self.files.put(logs, everything, batch.skipped)
+        self._fence()
         before_manifests()
         for name in LAST:
             text = batch.texts.get(name)
             if text is not None and there.manifests.get(name) != text:
                 self.image.put_manifest(name, text)
                 files += 1
+        self._fence()
         self.pins.remove()
         needed = batch.refs.keys() | batch.series
         self._needed_bytes = sum(ref.size for ref in batch.refs.values())

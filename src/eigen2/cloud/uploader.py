@@ -18,7 +18,7 @@ from eigen2.cloud.mirror import THREADS, Mirror
 from eigen2.cloud.pace import Abandoned, Backoff, within
 from eigen2.cloud.pieces import PIECE
 from eigen2.cloud.words import size_words
-from eigen2.errors import ConfigError, DamagedStateError
+from eigen2.errors import ConfigError, DamagedStateError, RunGone
 
 FAILURES = (Unreachable, Refused, NotThere, DamagedStateError, OSError)
 """What another attempt may get over."""
@@ -188,7 +188,7 @@ class Uploader:
                 self._failed(error)
                 if not self._pause(backoff.pause()):
                     return
-            except ConfigError as error:
+            except (ConfigError, RunGone) as error:
                 self._lost(str(error))
                 return
 

@@ -5,6 +5,7 @@ A full or failing disk does not stop training: the last good checkpoint stays, w
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from eigen2.algorithms.contract import Trainer
@@ -55,6 +56,7 @@ class Checkpointer:
         best = (trainer.best_score != self._best or self._owed_best) and "init" not in roles
         self._best, self._owed_best = trainer.best_score, best
         try:
+            self.run.check_place()
             logs = self.journal.sizes()
         except OSError as error:
             self._failed(error, wait)
@@ -74,6 +76,7 @@ class Checkpointer:
         def job() -> Manifest:
             try:
                 if weights is not None:
+                    self.run.check_place()
                     write_atomically(self.run.path / "best_agent.safetensors", _safetensors(weights))
                 new = NewCheckpoint(step, state, replay, metrics, logs, self.identity, self.own_data.store)
                 saved = self.run.checkpoints.save(new, (*roles, "best") if best else roles)
@@ -123,6 +126,9 @@ class Checkpointer:
             self._saver.close()
 
     def _failed(self, error: Exception, must_succeed: bool) -> None:
+        # A directory that vanished under a save is no disk that fails.
+        with suppress(OSError):
+            self.run.check_place()
         if must_succeed:
             raise ResourceError(
                 f"The last checkpoint of {self.run.path} could not be written ({error}); the last good one is "

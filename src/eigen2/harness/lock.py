@@ -4,11 +4,13 @@ The kernel's lock (flock) is released when its holder dies, however it dies, so 
 resume on the same machine. The file names the holder, so that a refusal can say who it is.
 """
 
+import errno
 import fcntl
 import json
 import os
 import socket
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -16,33 +18,71 @@ from typing import Any, Self
 import psutil
 
 from eigen2.errors import ConfigError
+from eigen2.harness.place import Place
+from eigen2.store.durable import write_all
+
+LONGEST = 4096
+"""Bytes of a lock file that are read."""
 
 
 class RunLock:
+    """`place` is the directory that the lock was taken in: `place.check()` says whether it is still there."""
+
+    place: Place
+
     def __init__(self, directory: Path) -> None:
         self.path = directory / "lock"
 
     def __enter__(self) -> Self:
-        self._file = open(self.path, "a+", encoding="utf-8")  # noqa: SIM115
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._file = open(self.path, "a+b", buffering=0)  # noqa: SIM115
+        except (PermissionError, IsADirectoryError) as error:
+            raise ConfigError(_cannot_write(self.path.parent, error)) from error
         except OSError as error:
-            self._file.seek(0)
-            holder = _holder(self._file.read())
+            if error.errno != errno.EROFS:
+                raise
+            raise ConfigError(_cannot_write(self.path.parent, error)) from error
+        try:
+            self._lock()
+            self.place = Place(self.path.parent, self._file.fileno())
+        except BaseException:
             self._file.close()
-            raise ConfigError(
-                f"{self.path.parent} is being trained by {_describe(holder)}; stop it first."
-            ) from error
-        self._warn = self._other_host()
-        self._file.truncate(0)
-        self._sign()
+            raise
+        try:
+            # Between opening and locking, the directory may have been given to somebody else.
+            self.place.check()
+            self._warn = self._other_host()
+            self._sign()
+        except BaseException:
+            self._release()
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._file.truncate(0)
-        self._file.close()
+        self._release()
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ConfigError(
+                f"{self.path.parent} is being trained by {_describe(self._holder())}; stop it first."
+            ) from error
+        except OSError as error:
+            raise ConfigError(
+                f"{self.path} cannot be locked ({error.strerror}); keep runs on a file system that has locks."
+            ) from error
+
+    def _release(self) -> None:
+        # On a disk that died, the name of the holder stays in the file: it is then a dead one. Whatever ended the work
+        # is what the user must hear.
+        with suppress(OSError):
+            self._file.truncate(0)
+        with suppress(OSError):
+            self._file.close()
+        self.place.close()
 
     @property
     def warning(self) -> str | None:
@@ -54,13 +94,13 @@ class RunLock:
         """Name the holder in the file. The lock holds without it, so a full disk is a warning, not an end."""
         holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": int(time.time())}
         try:
-            os.write(self._file.fileno(), json.dumps(holder).encode())
+            self._file.truncate(0)
+            write_all(self._file.fileno(), json.dumps(holder).encode())
         except OSError as error:
             self._warn = f"{self.path} cannot name its holder ({error})."
 
     def _other_host(self) -> str | None:
-        self._file.seek(0)
-        holder = _holder(self._file.read())
+        holder = self._holder()
         if holder is None or holder["host"] == socket.gethostname():
             return None
         return (
@@ -68,26 +108,44 @@ class RunLock:
             "no live lock is seen. If that process still runs, stop it."
         )
 
+    def _holder(self) -> dict[str, Any] | None:
+        return _holder(os.pread(self._file.fileno(), LONGEST, 0))
+
 
 def dead_holder(directory: Path) -> bool:
     """True when the lock file names a process of this host that no longer lives: it was killed while training."""
-    path = directory / "lock"
-    holder = _holder(path.read_text(encoding="utf-8", errors="replace")) if path.exists() else None
+    try:
+        with open(directory / "lock", "rb", buffering=0) as file:
+            holder = _holder(file.read(LONGEST))
+    except FileNotFoundError:
+        return False
     return (
         holder is not None and holder["host"] == socket.gethostname() and not psutil.pid_exists(holder["pid"])
     )
 
 
-def _holder(text: str) -> dict[str, Any] | None:
+def _holder(text: bytes) -> dict[str, Any] | None:
     """Who signed a lock file; None when nobody did, or not legibly."""
     try:
         found = json.loads(text)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         return None
     legible = (
-        isinstance(found, dict) and isinstance(found.get("pid"), int) and {"host", "since"} <= found.keys()
+        isinstance(found, dict)
+        and _is_between(found.get("pid"), 1, 2**31)
+        and _is_between(found.get("since"), 0, 2**33)
+        and isinstance(found.get("host"), str)
+        and found["host"].isprintable()
     )
     return found if legible else None
+
+
+def _is_between(value: object, first: int, end: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and first <= value < end
+
+
+def _cannot_write(directory: Path, error: OSError) -> str:
+    return f"{directory} cannot be written ({error.strerror}); make it writable, or copy the run to a place that is."
 
 
 def _describe(holder: dict[str, Any] | None) -> str:

@@ -7,11 +7,12 @@ before anything else looks at the result.
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from eigen2.algorithms.contract import Experiment, Trainer
 from eigen2.config import Config
-from eigen2.errors import Eigen2Error, StoppedEarly, WorkersLostError
+from eigen2.errors import DamagedStateError, Eigen2Error, RunGone, RunMoved, StoppedEarly, WorkersLostError
 from eigen2.harness.checkpointer import Checkpointer
 from eigen2.harness.identity import check_identity, identity
 from eigen2.harness.journal import Journal
@@ -36,6 +37,9 @@ def train(
     try:
         with screen, run.journal(None if checkpoint is None else checkpoint.manifest.logs) as journal:
             _run_to_end(run, config, experiment, checkpoint, own_data, recorder, signals, journal)
+    except RunGone as error:
+        _note_elsewhere(run, error, screen.say)
+        raise
     except Eigen2Error as error:
         status = "stopped" if isinstance(error, StoppedEarly) else "failed"
         _note(run, screen.say, status=status, reason=str(error))
@@ -68,6 +72,7 @@ def _run_to_end(
             metrics = _step(trainer, signals)
             step += 1
             recorder.stepped(step, metrics)
+            _check_place(run)
             if step % config.checkpoint.every == 0 and not trainer.done and signals.received is None:
                 checkpointer.save(step, metrics)
                 recorder.saved()
@@ -137,9 +142,21 @@ def _start_facts(run: Run, experiment: Experiment, checkpoint: Checkpoint | None
     return {"status": "running", "reason": None, "steps": facts["steps"], "resumes": resumes}
 
 
+def _check_place(run: Run) -> None:
+    """Nothing is trained for a run that is gone; a disk that cannot tell is heard of by the next save."""
+    with suppress(OSError):
+        run.check_place()
+
+
+def _note_elsewhere(run: Run, error: RunGone, say: Callable[[str], None]) -> None:
+    """A run that was moved is told how it stands where it is now; its lock went with it, and is this process's."""
+    if isinstance(error, RunMoved) and error.place not in (None, run.path):
+        _note(Run(error.place), say, status="stopped", reason=str(error))
+
+
 def _note(run: Run, say: Callable[[str], None], **facts: Any) -> None:
     """Update run.json; a disk that does not take it is said, and stops nothing."""
     try:
         run.note(**facts)
-    except OSError as error:
+    except (OSError, DamagedStateError) as error:
         say(f"{run.metadata_file} could not be updated ({error}).")

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eigen2.cloud.pins import pinned_objects
-from eigen2.errors import ConfigError, DamagedStateError
+from eigen2.errors import ConfigError, DamagedStateError, RunGone
 from eigen2.harness.journal import Journal, cut_back, plain, read_log
 from eigen2.harness.lock import RunLock
+from eigen2.harness.place import Place, held
 from eigen2.store.checkpoints import Checkpoints
 from eigen2.store.durable import append, remove_temporaries, write_atomically
 from eigen2.store.tails import join_tails
@@ -39,6 +40,10 @@ class Run:
         self.path = path.absolute()
         self.is_owned = False
         """Set while this process has the run's lock."""
+        self._place: Place | None = None
+        """The directory as this process found it, while it holds it."""
+        self._id: str | None = None
+        """What run.json calls this run, while this process owns it."""
         self.uploads: Uploader | None = None
         """Set while this process trains the run and sends it to a cloud."""
 
@@ -56,7 +61,7 @@ class Run:
 
     @cached_property
     def checkpoints(self) -> Checkpoints:
-        return Checkpoints(self.path, self.pinned)
+        return Checkpoints(self.path, self.pinned, self.check_place)
 
     def log(self, name: str) -> Path:
         return self.path / f"{name}.jsonl"
@@ -67,6 +72,7 @@ class Run:
         import yaml
 
         text = yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False)
+        self.check_place()
         write_atomically(self.config_file, text.encode())
 
     def read_config(self) -> "Config":
@@ -105,16 +111,25 @@ class Run:
     def note(self, **facts: Any) -> None:
         """Update run.json."""
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        values = {**self.metadata(), **facts, "updated": now}
-        write_atomically(self.metadata_file, (json.dumps(values, indent=2) + "\n").encode())
+        known = self.metadata()
+        found = known.get("id")
+        if self._id is not None and isinstance(found, str) and found != self._id:
+            raise RunGone(
+                f"{self.metadata_file} is that of another run, {found}, which was put here while this process worked "
+                f"on {self._id}; nothing more is written. Restore the run from a copy."
+            )
+        identity = self._id or (found if isinstance(found, str) else secrets.token_hex(16))
+        if self.is_owned:
+            self._id = identity
+        self.check_place()
+        text = json.dumps({**known, "id": identity, **facts, "updated": now}, indent=2) + "\n"
+        write_atomically(self.metadata_file, text.encode())
 
     def identify(self) -> str:
         """What tells this run from others of the same name; given once."""
-        known = self.metadata().get("id")
-        if not isinstance(known, str):
-            known = secrets.token_hex(16)
-            self.note(id=known)
-        return known
+        if not isinstance(self.metadata().get("id"), str):
+            self.note()
+        return str(self.metadata()["id"])
 
     # Evaluations
 
@@ -130,6 +145,7 @@ class Run:
             named = {name: objects.put(to_parquet(table)).hash for name, table in evaluation.series.items()}
             record = {"time": round(time.time(), 3), **evaluation.facts, "series": named}
             line = (json.dumps(plain(record), allow_nan=False) + "\n").encode()
+            self.check_place()
             append(self.log("evaluations"), line)
 
     def pinned(self) -> set[str]:
@@ -148,17 +164,39 @@ class Run:
     # Ownership
 
     @contextmanager
+    def held(self) -> Iterator[None]:
+        """Inside, whatever is written goes into the directory that is here now, or nowhere."""
+        with held(self.path) as place, self._at(place):
+            yield
+
+    def check_place(self) -> None:
+        """Raise RunGone if this process holds the run and it was moved, deleted or taken over meanwhile."""
+        if self._place is not None:
+            self._place.check()
+
+    @contextmanager
     def owned(self) -> Iterator[RunLock]:
         """The right to train this run; what a killed owner left behind is removed first."""
         with RunLock(self.path) as lock:
-            remove_temporaries(self.path)
-            join_tails(self.path)
-            self.checkpoints.clean()
-            self.is_owned = True
-            try:
-                yield lock
-            finally:
-                self.is_owned = False
+            # One that was held before must be the one that is locked now.
+            self.check_place()
+            with self._at(lock.place):
+                remove_temporaries(self.path)
+                join_tails(self.path)
+                self.checkpoints.clean()
+                self.is_owned = True
+                try:
+                    yield lock
+                finally:
+                    self.is_owned, self._id = False, None
+
+    @contextmanager
+    def _at(self, place: Place) -> Iterator[None]:
+        before, self._place = self._place, place
+        try:
+            yield
+        finally:
+            self._place = before
 
     def committed(self) -> None:
         """A checkpoint was saved: whoever uploads hears of it."""

@@ -83,6 +83,11 @@ def pull_run(url: str, root: Path, settings: "CloudConfig", console: Console) ->
 
 def push_run(run: Run, cloud: Cloud, console: Console, verify: bool = False) -> dict[str, Any]:
     """Everything of a run that the bucket lacks; also while it trains without a cloud."""
+    with run.held():
+        return _push(run, cloud, console, verify)
+
+
+def _push(run: Run, cloud: Cloud, console: Console, verify: bool) -> dict[str, Any]:
     from eigen2.cloud.pace import Abandoned
 
     now, url, mirror, lease = cloud.probe(), cloud.url(run.name), cloud.mirror(run), cloud.lease(run)

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
 from eigen2.cloud.words import legible, size_words
-from eigen2.errors import ConfigError
+from eigen2.errors import ConfigError, RunGone
 from eigen2.harness.lock import RunLock
 from eigen2.harness.run import Run
 from eigen2.harness.signals import StopSignals
@@ -95,7 +95,7 @@ class Cloud:
         settings = self.settings
         mirror = Mirror(
             run.path, self.bucket, run.name, self.url(run.name),
-            exclude=settings.exclude, max_mbps=settings.max_mbps,
+            exclude=settings.exclude, max_mbps=settings.max_mbps, fence=run.check_place,
         )  # fmt: skip
         mirror.image.doubt(self.damaged)
         return mirror
@@ -269,6 +269,7 @@ def fetch_rest(run: Run, cloud: Cloud, mirror: "Mirror", say: Say) -> None:
     from eigen2.cloud.names import FACTS
     from eigen2.cloud.pull import Puller, look
 
+    run.check_place()
     lacking = [
         n for n in TO_LOOK_AT if n in mirror.image.there.manifests and n not in run.checkpoints.names()
     ]
@@ -298,8 +299,10 @@ def _collect_garbage(run: Run) -> None:
         run.checkpoints.collect_garbage()
         return
     # Whoever has gone on with the run meanwhile collects it.
-    with suppress(ConfigError), RunLock(run.path):
-        run.checkpoints.collect_garbage()
+    with suppress(ConfigError, RunGone):
+        run.check_place()
+        with RunLock(run.path):
+            run.checkpoints.collect_garbage()
 
 
 def expected_directory(root: Path, name: str) -> Path:

@@ -77,7 +77,7 @@ def start_run(
     planner = Planner(config, host.services, cloud is not None)
     if not force:
         planner.require(planner.computed())
-    with ExitStack() as ownership:
+    with ExitStack() as holding, ExitStack() as ownership:
         signals = ownership.enter_context(StopSignals(config.run.grace_seconds))
         with algorithm.open(config, host.services) as experiment:
             facts = experiment.load_dataset()
@@ -87,6 +87,7 @@ def start_run(
                 planner.require(wanted)
             facts["forecast"] = wanted.to_json()
             host.run = run = create_run(config, free_name(cloud))
+            holding.enter_context(run.held())
             screen.say(f"run {run.path}")
             screen.say(box(wanted, planner.room))
             ownership.enter_context(run.owned())
@@ -111,7 +112,7 @@ def resume_run(
         run, cloud = fetch_run(name, root, general.cloud, console)
     else:
         run = find_run(name, root)
-    with giving_back(cloud):
+    with giving_back(cloud), run.held():
         return _resumed(run, cloud, overrides, console, log_dir, force)
 
 
@@ -172,9 +173,10 @@ def evaluate_run(run: Run, split: str, say: Callable[[str], None]) -> Evaluation
     """The champion of a run's newest good checkpoint on `split`; counted and stored with the run."""
     if split not in ("validation", "holdout"):
         raise ConfigError(f"--split is {split!r}; it must be validation or holdout.")
-    with opened(run, say) as experiment:
-        evaluation = experiment.evaluate(split)
-    run.add_evaluation(evaluation)
+    with run.held():
+        with opened(run, say) as experiment:
+            evaluation = experiment.evaluate(split)
+        run.add_evaluation(evaluation)
     return evaluation
 
 

@@ -13,9 +13,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from eigen2.errors import DamagedStateError, ResourceError
+from eigen2.errors import DamagedStateError, ResourceError, RunMoved
 from eigen2.store.disk import MARGIN_BYTES, ensure_room
-from eigen2.store.durable import Buffer, make_directory, remove_temporaries, sync_directory, write_atomically
+from eigen2.store.durable import (
+    Buffer,
+    make_subdirectory,
+    remove_temporaries,
+    sync_directory,
+    write_atomically,
+)
 from eigen2.store.manifest import OWN_DATA, Manifest, from_bytes, read_manifest, to_bytes
 from eigen2.store.objects import Objects, Ref
 from eigen2.store.retention import NAMES, RESUMABLE, Plan, live_objects, retain
@@ -126,13 +132,19 @@ class Recovery:
 class Checkpoints:
     """The checkpoints of one run directory. Saving needs the run's lock, looking does not.
 
-    `pinned` gives the hashes of objects that must stay although no manifest names them (uploads under way).
+    `pinned` gives the hashes of objects that must stay although no manifest names them (uploads under way). `fence` is
+    called before anything is changed; it raises when `run_dir` is no longer the directory that was meant.
     """
 
-    def __init__(self, run_dir: Path, pinned: Callable[[], Collection[str]] = tuple) -> None:
+    def __init__(
+        self,
+        run_dir: Path,
+        pinned: Callable[[], Collection[str]] = tuple,
+        fence: Callable[[], None] = lambda: None,
+    ) -> None:
         self.directory = run_dir / "checkpoints"
-        self.objects = Objects(run_dir / "objects")
-        self.pinned = pinned
+        self.objects = Objects(run_dir / "objects", fence)
+        self.pinned, self._fence = pinned, fence
         self._proven: dict[str, bytes] = {}
         """Texts of the manifests whose checkpoints this process has written or read completely."""
 
@@ -225,7 +237,9 @@ class Checkpoints:
         """
         from eigen2.store.state import blobs, state_bytes
 
-        make_directory(self.directory)
+        self._fence()
+        make_subdirectory(self.directory)
+        self._refuse_other_writers()
         existing = self._good()
         plan = retain({name: kept.step for name, kept in existing.items()}, new.step, roles)
         try:
@@ -255,16 +269,15 @@ class Checkpoints:
 
     def adopt_identity(self, identity: Mapping[str, Any]) -> None:
         """Give the manifests of format 1, whose identity is a hash of words of their time, an identity of today."""
-        for name, manifest in self._good(proven=False).items():
+        for manifest in self._good(proven=False).values():
             if "config_hash" in manifest.identity:
-                write_atomically(self.path(name), to_bytes(replace(manifest, identity=dict(identity))))
+                self._rewrite(replace(manifest, identity=dict(identity)))
 
     def adopt_own_data(self, ref: Ref) -> None:
         """Let the manifests that name a copy of the user's data name this one of the same data."""
-        for name, manifest in self._good(proven=False).items():
+        for manifest in self._good(proven=False).values():
             if manifest.objects.get(OWN_DATA, ref) != ref:
-                objects = {**manifest.objects, OWN_DATA: ref}
-                write_atomically(self.path(name), to_bytes(replace(manifest, objects=objects)))
+                self._rewrite(replace(manifest, objects={**manifest.objects, OWN_DATA: ref}))
 
     def clean(self) -> None:
         """Remove what a killed process left behind. Only the owner of the run's lock may call this."""
@@ -282,8 +295,8 @@ class Checkpoints:
         """
         with self.objects.without_guests() as alone:
             garbage = self._garbage() if alone and self.directory.is_dir() else []
-            for name in garbage:
-                self.objects.delete(name)
+            if garbage:
+                self.objects.delete(*garbage)
         return len(garbage)
 
     def _garbage(self) -> list[str]:
@@ -308,8 +321,35 @@ class Checkpoints:
         # All texts are made before the first file is touched: one that has no text must change nothing.
         for name, text in [(kept.name, to_bytes(kept)) for kept in new]:
             self._proven.pop(name, None)
+            self._fence()
             write_atomically(self.path(name), text)
             self._proven[name] = text
+
+    def _rewrite(self, manifest: Manifest) -> None:
+        """Replace a manifest by one that names the same state; what is known of its objects is not lost."""
+        path, text = self.path(manifest.name), to_bytes(manifest)
+        self._fence()
+        known = self._proven.get(manifest.name) == path.read_bytes()
+        write_atomically(path, text)
+        if known:
+            self._proven[manifest.name] = text
+
+    def _refuse_other_writers(self) -> None:
+        """Where locks do not hold (some network file systems), another trainer shows itself by its checkpoints: a good
+        `latest` that is not the one this process wrote or read."""
+        known = self._proven.get("latest")
+        if known is None or not (path := self.path("latest")).exists():
+            return
+        content = path.read_bytes()
+        if content != known:
+            with suppress(DamagedStateError):
+                other = from_bytes(content, path)
+                raise RunMoved(
+                    f"{path} is of step {other.step} and was not written by this process: another one works on the "
+                    f"run. Nothing more is written; stop all but one, then `eigen2 train --resume {path.parents[1]}` "
+                    "goes on.",
+                    path.parents[1],
+                )
 
     def _put_replay(self, new: NewCheckpoint, existing: Iterable[Manifest]) -> "_StoredReplay":
         if new.replay is None:

@@ -35,6 +35,13 @@ def make_directory(directory: Path) -> None:
     sync_directory(directory.parent)
 
 
+def make_subdirectory(directory: Path) -> None:
+    """Create `directory` durably, but not its parent: what has vanished is not made again."""
+    if not directory.is_dir():
+        directory.mkdir(exist_ok=True)
+        sync_directory(directory.parent)
+
+
 def write_temporary(directory: Path, chunks: Iterable[Buffer]) -> Path:
     """A new fsynced file in `directory` under a temporary name; nothing is left behind when writing fails."""
     path = directory / f"{TEMPORARY}{secrets.token_hex(8)}"

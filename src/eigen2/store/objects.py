@@ -10,13 +10,19 @@ import fcntl
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from eigen2.errors import DamagedStateError
-from eigen2.store.durable import Buffer, make_directory, remove_temporaries, sync_directory, write_temporary
+from eigen2.store.durable import (
+    Buffer,
+    make_subdirectory,
+    remove_temporaries,
+    sync_directory,
+    write_temporary,
+)
 
 READ_BYTES = 1 << 20
 REMEDY = "restore the file from a copy of the run or resume from another checkpoint"
@@ -41,10 +47,13 @@ def reference(chunks: Iterable[Buffer]) -> Ref:
 
 
 class Objects:
-    """The objects below one directory, which is created on the first `put`."""
+    """The objects below one directory, which is created on the first `put`, but not its parent.
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    `fence` is called before anything is changed, and raises when the directory is no longer the one that was meant.
+    """
+
+    def __init__(self, root: Path, fence: Callable[[], None] = lambda: None) -> None:
+        self.root, self.fence = root, fence
         self.lock = root.with_name(f"{root.name}.lock")
         self._proven: dict[str, int] = {}
         """Sizes of the objects this process wrote or read back; others are read once before they are relied on."""
@@ -67,7 +76,7 @@ class Objects:
         chunks = [data] if isinstance(data, (bytes, bytearray, memoryview)) else data
         ref = reference(chunks)
         if self._good(ref.hash) is None:
-            make_directory(self.root)
+            self._make_root()
             self._publish(write_temporary(self.root, chunks), ref)
         return self._relied_on(ref)
 
@@ -86,7 +95,7 @@ class Objects:
             if size != ref.size or digest.hexdigest() != ref.hash:
                 raise DamagedStateError(f"object {ref.hash[:16]}... is damaged where it comes from")
 
-        make_directory(self.root)
+        self._make_root()
         self._publish(write_temporary(self.root, proven()), ref)
         self._relied_on(ref)
 
@@ -98,7 +107,7 @@ class Objects:
     @contextmanager
     def guest(self) -> Iterator[None]:
         """Inside, a process that does not own the run may put objects and say who needs them."""
-        make_directory(self.root)
+        self._make_root()
         # A file, not the directory itself: network file systems lock only what is open for writing.
         with open(self.lock, "ab") as file:
             fcntl.flock(file, fcntl.LOCK_SH)
@@ -148,9 +157,18 @@ class Objects:
         self._prove(name, digest.hexdigest(), size)
         return size
 
-    def delete(self, name: str) -> None:
-        self._proven.pop(name, None)
-        self.path(name).unlink(missing_ok=True)
+    def delete(self, *names: str) -> None:
+        """Delete objects of the directory that is here now, whatever takes its path meanwhile."""
+        descriptor = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            # After opening: the directory that is known to be the right one is the one that is open.
+            self.fence()
+            for name in names:
+                self._proven.pop(name, None)
+                with suppress(FileNotFoundError):
+                    os.unlink(self.path(name).relative_to(self.root), dir_fd=descriptor)
+        finally:
+            os.close(descriptor)
 
     def list(self) -> Iterator[str]:
         """Names of all objects, in order."""
@@ -168,6 +186,10 @@ class Objects:
     def clean(self) -> int:
         """Remove the temporaries of a killed writer. Only the owner of the run's lock may call this."""
         return remove_temporaries(self.root)
+
+    def _make_root(self) -> None:
+        self.fence()
+        make_subdirectory(self.root)
 
     def _good(self, name: str) -> Ref | None:
         """The Ref of an object that is here and good; one that this process never saw is read and hashed once."""
