@@ -25,7 +25,7 @@ LIBRARIES = {
 """Know no run, usable on their own; each with the libraries it may use."""
 SERVICES = {"store": set(), "cloud": {"store"}, "memory": set()}
 """Know no RL and no config: they import errors and themselves; each with the services it may use."""
-DOORS = {"algorithms.contract", "algorithms.registry", "evaluation.result"}
+DOORS = {"algorithms.contract", "algorithms.registry", "evaluation.result", "evaluation.panels"}
 """All that the harness may know of algorithms and of what they find."""
 CONFIG = {"algorithms.contract", "algorithms.registry", "algorithms.presets", "envs.config", "envs.control.config",
           "replay.config"}  # fmt: skip
@@ -91,7 +91,18 @@ def strangers(paths: list[Path], known: set[str]) -> list[str]:
 
 
 def test_every_part_of_the_package_has_a_place() -> None:
-    known = {*BOTTOM, *LIBRARIES, *SERVICES, "algorithms", "conf", "config", "harness", "cli", "__main__"}
+    known = {
+        *BOTTOM,
+        *LIBRARIES,
+        *SERVICES,
+        "algorithms",
+        "conf",
+        "config",
+        "harness",
+        "report",
+        "cli",
+        "__main__",
+    }
     assert {parts(path)[0] for path in MODULES if parts(path)} == known
 
 
@@ -116,10 +127,14 @@ def test_the_harness_knows_no_algorithm_no_environment_and_no_market() -> None:
         assert "pwm" not in path.read_text(encoding="utf-8").lower(), path
 
 
+def test_a_report_reads_run_directories_and_nothing_else() -> None:
+    assert strangers(modules("report"), {"report", "harness", "store", "errors"}) == []
+
+
 def test_the_contract_knows_nothing_above_or_beside_it() -> None:
     contract = SOURCE / "algorithms" / "contract.py"
     # Config and Replay are names in signatures only.
-    assert own_imports(contract) <= {"evaluation.result", "section", "config", "replay"}
+    assert own_imports(contract) <= {"evaluation.result", "evaluation.panels", "section", "config", "replay"}
     assert strangers([SOURCE / "algorithms" / "registry.py"], {"algorithms.contract", "errors"}) == []
 
 

@@ -147,6 +147,26 @@ def runs(root: Root = Path("runs"), as_json: Json = False) -> None:
 
 
 @app.command()
+def report(
+    run: RunName,
+    to: Annotated[
+        Path | None, typer.Option(help="Where the page goes; RUN/report.html when not given.")
+    ] = None,
+    root: Root = Path("runs"),
+    as_json: Json = False,
+) -> None:
+    """One HTML page about a run, also while it trains."""
+    from eigen2.harness.directory import find_run
+    from eigen2.report.page import write_report
+
+    path = write_report(find_run(run, root).path, to)
+    if as_json:
+        _print_json({"report": str(path.absolute()), "bytes": path.stat().st_size})
+    else:
+        typer.echo(path)
+
+
+@app.command()
 def verify(run: RunName, root: Root = Path("runs"), as_json: Json = False) -> None:
     """Check the hash of every stored byte of a run."""
     from eigen2.harness.directory import find_run

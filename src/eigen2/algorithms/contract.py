@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from eigen2.evaluation.panels import Panel
 from eigen2.evaluation.result import Evaluation
 from eigen2.section import Section
 
@@ -36,6 +37,7 @@ __all__ = [
     "Experiment",
     "Metrics",
     "Needs",
+    "Panel",
     "Progress",
     "Services",
     "Trainer",
@@ -65,6 +67,8 @@ class Trainer(ABC):
     """The parts of a step in their order, as reported to `Services.progress`."""
     headline: tuple[str, ...] = ()
     """Metrics worth a place on the console, in this order; one that a step does not return is not shown."""
+    panels: tuple[Panel, ...] = ()
+    """Pictures of its logs for reports (`evaluation.panels`); metrics that no panel names get a curve each."""
     filling: tuple[str, ...] = ("replay",)
     """Owners that grow by design, as buffers and ledgers do; growth of any other is taken for a leak."""
     replay: Replay | None = None

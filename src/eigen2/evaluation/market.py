@@ -16,6 +16,7 @@ from eigen2.evaluation.backtest import Backtest, Policy, Strategy, run_policy
 from eigen2.evaluation.holdout import HoldoutUses, holdout_uses
 from eigen2.evaluation.ledger import TrialLedger
 from eigen2.evaluation.oracle import has_oracle, oracle_benchmark
+from eigen2.evaluation.panels import Heat, Lines
 from eigen2.evaluation.policies import cash_benchmark, equal_weight_benchmark, rebalanced_benchmark
 from eigen2.evaluation.random_policy import activity_of, random_benchmark
 from eigen2.evaluation.record import Record, pair, record
@@ -25,6 +26,12 @@ from eigen2.evaluation.verdict import Comparison, Edge, Verdict, compare, market
 from eigen2.market.data import FloatArray, MarketData, Split
 
 RANDOM_DRAWS = 20
+PANELS = (
+    Lines("Growth, after costs", source="returns", x="date", growth=True),
+    Lines("Drawdown", ("champion", "equal_weight"), source="returns", x="date", drawdown=True),
+    Heat("What it held", "weights", unit="share of equity"),
+    Lines("Turnover", ("turnover",), source="trades", x="date", unit="of equity a day"),
+)
 
 
 @dataclass(frozen=True)
@@ -97,7 +104,7 @@ class MarketEvaluation:
         }
 
     def result(self) -> Evaluation:
-        return Evaluation(self.to_json(), evaluation_table(self), self.series())
+        return Evaluation(self.to_json(), evaluation_table(self), self.series(), PANELS)
 
 
 def evaluate_market_policy(

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from rich.console import RenderableType
 
+    from eigen2.evaluation.panels import Panel
+
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -22,3 +24,5 @@ class Evaluation:
     """The facts for a person at a terminal."""
     series: Mapping[str, Mapping[str, npt.NDArray[np.generic]]] = field(default_factory=dict)
     """Tables by name, each a dict of columns of one length."""
+    panels: tuple[Panel, ...] = ()
+    """What a report draws of the series."""

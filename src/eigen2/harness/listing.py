@@ -24,7 +24,7 @@ def _summary(run: Run) -> dict[str, Any]:
     last: dict[str, Any] = {}
     try:
         metadata = run.metadata()
-        state = _state(run, metadata)
+        state = state_of(run, metadata)
         last = (read_log(run.log("metrics")) or [{}])[-1]
     except (ValueError, DamagedStateError):
         # One damaged run must not hide the others.
@@ -40,7 +40,7 @@ def _summary(run: Run) -> dict[str, Any]:
     }
 
 
-def _state(run: Run, metadata: dict[str, Any]) -> str:
+def state_of(run: Run, metadata: dict[str, Any]) -> str:
     """The status in run.json; `killed` when its process died without a word."""
     status = str(metadata.get("status", "unknown"))
     return "killed" if status in ("running", "unknown") and dead_holder(run.path) else status

@@ -134,12 +134,19 @@ def restore(
 def _start_facts(run: Run, experiment: Experiment, checkpoint: Checkpoint | None) -> dict[str, Any]:
     facts = describe_start(this_command(), experiment.data_fingerprint or None)
     facts["steps"] = experiment.trainer.steps
+    facts["panels"] = [panel.to_json() for panel in experiment.trainer.panels]
     if checkpoint is None:
         return facts
     resume = {key: facts[key] for key in ("command", "started", "host", "git")}
     before = run.metadata().get("resumes")
     resumes = [*(before if isinstance(before, list) else []), resume]
-    return {"status": "running", "reason": None, "steps": facts["steps"], "resumes": resumes}
+    return {
+        "status": "running",
+        "reason": None,
+        "steps": facts["steps"],
+        "panels": facts["panels"],
+        "resumes": resumes,
+    }
 
 
 def _check_place(run: Run) -> None:

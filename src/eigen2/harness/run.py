@@ -143,7 +143,8 @@ class Run:
         objects = self.checkpoints.objects
         with objects.guest():
             named = {name: objects.put(to_parquet(table)).hash for name, table in evaluation.series.items()}
-            record = {"time": round(time.time(), 3), **evaluation.facts, "series": named}
+            panels = [panel.to_json() for panel in evaluation.panels]
+            record = {"time": round(time.time(), 3), **evaluation.facts, "series": named, "panels": panels}
             line = (json.dumps(plain(record), allow_nan=False) + "\n").encode()
             self.check_place()
             append(self.log("evaluations"), line)

@@ -27,6 +27,7 @@ from eigen2.algorithms.erl.sensitivity import sensitivity
 from eigen2.algorithms.erl.task import Episodes, ERLTask, RolloutResult, agent_blocks
 from eigen2.algorithms.erl.upgrade import upgrade
 from eigen2.evaluation.ledger import TrialLedger
+from eigen2.evaluation.panels import Lines, Spread, Tree
 from eigen2.nets.stacked import Params, agents_in, nbytes, put, take
 from eigen2.replay import Replay
 
@@ -34,6 +35,11 @@ from eigen2.replay import Replay
 class ERLTrainer(Trainer):
     replay: Replay
     headline = ("fitness_best", "fitness_mean", "validation_best")
+    panels = (
+        Spread("Fitness of the population", "fitness"),
+        Lines("Validation", ("validation_best", "validation_mean")),
+        Tree("Ancestors of the best agent", "validation"),
+    )
     filling = ("replay", "hall_of_fame", "trial_ledger")
 
     def __init__(

@@ -25,6 +25,7 @@ from eigen2.algorithms.pwm.upgrade import upgrade
 from eigen2.envs.control.environments import Task
 from eigen2.envs.control.rollout import ControlRollout, Policy, play_episodes
 from eigen2.errors import DataError
+from eigen2.evaluation.panels import Lines
 from eigen2.nets.held import held_bytes
 from eigen2.replay.buffer import Replay
 from eigen2.replay.schema import described
@@ -34,6 +35,15 @@ class PWMTrainer(Trainer):
     """`state_dict` with the replay's own snapshot is everything needed to go on exactly."""
 
     headline = ("model_loss", "train_return", "eval_return", "rollback_to")
+    panels = (
+        Lines("Return", ("eval_return", "train_return")),
+        Lines("Imagined return", ("imagined_return", "value")),
+        Lines(
+            "Losses of the world model",
+            ("model_loss", "latent_loss", "reward_loss", "reconstruction_loss", "termination_loss"),
+        ),
+        Lines("Gradient norms", ("model_gradient", "actor_gradient", "critic_gradient")),
+    )
     replay: Replay
 
     def __init__(

@@ -1,0 +1,1 @@
+"""Pictures of runs: reads run directories only, computes nothing again, knows no algorithm."""

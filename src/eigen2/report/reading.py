@@ -1,0 +1,176 @@
+"""A run directory as a report sees it: everything that can be read, and a sentence for everything that cannot.
+
+A run may be training, stopped, crashed or damaged while it is looked at; none of that keeps a report from being made.
+"""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from eigen2.errors import DamagedStateError, Eigen2Error
+from eigen2.harness.listing import state_of
+from eigen2.harness.run import Run
+from eigen2.harness.tables import from_parquet
+
+Result = TypeVar("Result")
+Records = list[dict[str, Any]]
+Table = Mapping[str, list[Any]]
+"""Columns of one length; a value that a record lacks is None."""
+
+
+@dataclass(frozen=True)
+class StoredEvaluation:
+    """One line of evaluations.jsonl, with its series."""
+
+    facts: dict[str, Any]
+    series: dict[str, Table]
+
+    @property
+    def split(self) -> str:
+        return str(self.facts.get("split") or "evaluation")
+
+    @property
+    def panels(self) -> list[dict[str, Any]]:
+        return panel_list(self.facts.get("panels"))
+
+
+@dataclass
+class RunView:
+    path: Path
+    state: str
+    metadata: dict[str, Any]
+    config: dict[str, Any]
+    logs: dict[str, Table]
+    events: list[dict[str, Any]]
+    evaluations: list[StoredEvaluation]
+    """The newest of each split, oldest first."""
+    uses: dict[str, int]
+    """How often each split was evaluated."""
+    disk: dict[str, int]
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def panels(self) -> list[dict[str, Any]]:
+        return panel_list(self.metadata.get("panels"))
+
+    def last(self, name: str) -> Any:
+        """The newest known value of a metric."""
+        return next(
+            (value for value in reversed(self.logs["metrics"].get(name, [])) if value is not None), None
+        )
+
+
+def read_run(path: Path) -> RunView:
+    run, problems = Run(path), list[str]()
+
+    def attempt(work: Callable[[], Result], otherwise: Result) -> Result:
+        try:
+            return work()
+        except (Eigen2Error, OSError, ValueError) as error:
+            problems.append(str(error))
+            return otherwise
+
+    def log(name: str) -> Records:
+        nothing: Records = []
+        return attempt(lambda: _records(run.log(name)), nothing)
+
+    nothing: dict[str, Any] = {}
+    metadata, config = attempt(run.metadata, nothing), attempt(run.raw_config, nothing)
+    records = log("evaluations")
+    newest = {str(record.get("split")): record for record in records}
+    evaluations = [
+        StoredEvaluation(record, _series(run, record, problems))
+        for record in sorted(newest.values(), key=lambda record: float(record.get("time") or 0))
+    ]
+    return RunView(
+        path=run.path,
+        state=attempt(lambda: state_of(run, metadata), "damaged"),
+        metadata=metadata,
+        config=config if isinstance(config, dict) else {},
+        logs={
+            "metrics": to_table(log("metrics")),
+            "lineage": to_table(log("lineage")),
+            "memory": to_table([_memory_row(record) for record in log("memory")]),
+        },
+        events=log("events"),
+        evaluations=evaluations,
+        uses=Counter(str(record.get("split")) for record in records),
+        disk=_disk(run.path),
+        problems=problems,
+    )
+
+
+def to_table(records: list[dict[str, Any]]) -> Table:
+    names = dict.fromkeys(name for record in records for name in record)
+    return {name: [record.get(name) for record in records] for name in names}
+
+
+def panel_list(value: Any) -> list[dict[str, Any]]:
+    """Panels as stored; what is none is left out: a report of a stranger's run shows what it can."""
+    return [panel for panel in value if isinstance(panel, dict)] if isinstance(value, list) else []
+
+
+def _records(path: Path) -> list[dict[str, Any]]:
+    """Like `read_log`, but a line that is no record does not hide the others; it is counted."""
+    if not path.exists():
+        return []
+    found, bad = [], 0
+    content = path.read_bytes()
+    for line in content[: content.rfind(b"\n") + 1].splitlines():
+        try:
+            found.append(dict(json.loads(line)))
+        except (ValueError, TypeError, RecursionError):
+            bad += 1
+    if bad and not found:
+        raise DamagedStateError(f"{path.name} is damaged: none of its {bad} lines is a record")
+    return found
+
+
+def _memory_row(record: dict[str, Any]) -> dict[str, Any]:
+    owners = record.get("owners")
+    row = {name: record.get(name) for name in ("step", "seconds", "rss_bytes", "time")}
+    if isinstance(owners, dict):
+        row |= {f"owner {name}": size for name, size in owners.items()}
+    return row
+
+
+def _series(run: Run, record: dict[str, Any], problems: list[str]) -> dict[str, Table]:
+    named = record.get("series")
+    found: dict[str, Table] = {}
+    for name, digest in (named if isinstance(named, dict) else {}).items():
+        try:
+            columns = from_parquet(bytes(run.checkpoints.objects.read(str(digest))))
+        except (Eigen2Error, OSError, ValueError) as error:
+            problems.append(f"the series '{name}' cannot be shown: {error}")
+            continue
+        found[str(name)] = {
+            column: [_plain(value) for value in values.tolist()] for column, values in columns.items()
+        }
+    return found
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if isinstance(value, int | str | bool | None) else str(value)
+
+
+def _disk(path: Path) -> dict[str, int]:
+    """Bytes by part of the directory; a file that has just been replaced counts nothing."""
+    found: dict[str, int] = {}
+    for file in path.rglob("*"):
+        try:
+            size = file.lstat().st_size if file.is_file() and not file.is_symlink() else 0
+        except FileNotFoundError:
+            continue
+        part = file.relative_to(path).parts[0]
+        found[part] = found.get(part, 0) + size
+    return {name: size for name, size in sorted(found.items(), key=lambda item: -item[1]) if size}
