@@ -167,6 +167,34 @@ def report(
 
 
 @app.command()
+def compare(
+    runs: Annotated[list[str], typer.Argument(help="Run directories, or names of runs.")],
+    metric: Annotated[str, typer.Option(help="Which metric is compared.")] = "best_score",
+    to: Annotated[Path, typer.Option(help="Where the page goes.")] = Path("compare.html"),
+    root: Root = Path("runs"),
+    as_json: Json = False,
+) -> None:
+    """Curves, config differences and statistics over seeds of several runs."""
+    from eigen2.harness.directory import find_run
+    from eigen2.report.comparing import compare_facts, compare_sections
+    from eigen2.report.page import page, written
+    from eigen2.report.reading import read_run
+
+    views = [read_run(find_run(run, root).path) for run in runs]
+    facts = compare_facts(views, metric)
+    if as_json:
+        _print_json(facts)
+        return
+    parts = compare_sections(views, facts)
+    for shown in (shown for part in parts for shown in part.shown if shown.rows):
+        table = Table(*shown.head, title=shown.title, title_justify="left")
+        for row in shown.rows:
+            table.add_row(*row)
+        Console().print(table)
+    typer.echo(written(page("comparison", "Comparison", [("runs", str(len(views)))], parts), to))
+
+
+@app.command()
 def verify(run: RunName, root: Root = Path("runs"), as_json: Json = False) -> None:
     """Check the hash of every stored byte of a run."""
     from eigen2.harness.directory import find_run

@@ -15,8 +15,11 @@ from eigen2.report.sections import Section, sections, summary
 
 def write_report(run: Path, to: Path | None = None) -> Path:
     """The report of a run that trains, is done or has crashed; returns where it is."""
-    target = to or run / "report.html"
-    text = render(read_run(run))
+    return written(render(read_run(run)), to or run / "report.html")
+
+
+def written(text: str, target: Path) -> Path:
+    """The page is there whole or not at all."""
     temporary = target.with_name(f".{target.name}.new")
     try:
         temporary.write_text(text, encoding="utf-8")
