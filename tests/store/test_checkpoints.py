@@ -35,7 +35,7 @@ def test_a_saved_state_comes_back_in_a_fresh_process(tmp_path: Path, state_at: S
             3,
             state_at(3),
             metrics={"fitness": 1.5},
-            logs={"metrics.jsonl": 77},
+            logs={"metrics": 77},
             identity={"config": {"seed": 1}, "data": "d"},
         )
     )
@@ -43,7 +43,7 @@ def test_a_saved_state_comes_back_in_a_fresh_process(tmp_path: Path, state_at: S
     assert recovery.refused == ()
     assert recovery.checkpoint is not None
     assert recovery.checkpoint.manifest == saved
-    assert (saved.step, saved.metrics, saved.logs) == (3, {"fitness": 1.5}, {"metrics.jsonl": 77})
+    assert (saved.step, saved.metrics, saved.logs) == (3, {"fitness": 1.5}, {"metrics": 77})
     assert saved.identity == {"config": {"seed": 1}, "data": "d"}
     assert fingerprint(recovery.checkpoint.state()) == fingerprint(state_at(3))
 

@@ -26,7 +26,7 @@ MANIFEST = Manifest(
     replay={"segments": ["x"], "rng": 2**127, "empty": {}, "none": None, "share": 0.1},
     replay_step=10,
     metrics={"fitness": 1.5, "worst": -math.inf},
-    logs={"metrics.jsonl": 1234},
+    logs={"metrics": 1234},
     identity={"config": {"seed": 7, "alg": {"lr": 0.1}}, "data": "d" * 64, "version": "0.2.0"},
 )
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from eigen2.cloud.bucket import Source
 from eigen2.cloud.image import Image, digest
 from eigen2.cloud.names import FACTS, LOCKS, is_plain, other_files
+from eigen2.store.plain_files import open_plain
 from eigen2.store.tails import DIRECTORY, parse_tail, tail_name
 
 PERIOD = 60.0
@@ -93,7 +94,7 @@ class Files:
         if self.image.there.sizes.get(key) != size:
             return False
         remote = digest(self.image.bucket.read(self.image.key(key)))
-        with open(self.directory / key, "rb") as file:
+        with open_plain(self.directory / key) as file:
             return remote == digest(iter(lambda: file.read(1 << 20), b""), size)
 
     def _put_tail(self, key: str, needed: int) -> int:
@@ -102,7 +103,7 @@ class Files:
             reached = max(reached, end) if offset <= reached else reached
         if needed <= reached:
             return 0
-        with open(self.directory / key, "rb") as file:
+        with open_plain(self.directory / key) as file:
             file.seek(reached)
             self.image.put_file(tail_name(key, reached), file.read(needed - reached))
         return 1

@@ -16,9 +16,9 @@ from eigen2.cloud.bucket import Bucket, Corrupted, NotThere, Source
 from eigen2.cloud.names import MANIFESTS, object_key, object_name
 from eigen2.cloud.pace import Throttle, side_by_side
 from eigen2.errors import DamagedStateError
+from eigen2.store.layout import MANIFEST_LIMIT
 from eigen2.store.manifest import Manifest, from_bytes
 
-MANIFEST_LIMIT = 64 << 20
 HASH = re.compile("[0-9a-f]{64}")
 
 

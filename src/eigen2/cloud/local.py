@@ -18,6 +18,7 @@ from eigen2.cloud.location import Location
 from eigen2.cloud.pieces import PIECE, Sent, pieces, sha256
 from eigen2.errors import ConfigError
 from eigen2.store.durable import TEMPORARY, make_directory, sync_directory, write_temporary
+from eigen2.store.plain_files import check_kind, open_plain
 
 READ = 2**20
 FORBIDDEN = {
@@ -72,7 +73,7 @@ class LocalBucket(Bucket):
 
     def read(self, key: str) -> Iterator[bytes]:
         path = self._path(key)
-        with self._translated("get", key), open(path, "rb", buffering=0) as file:
+        with self._translated("get", key), open_plain(path) as file:
             while chunk := file.read(READ):
                 yield chunk
 
@@ -126,9 +127,10 @@ class LocalBucket(Bucket):
 
     def _walk(self, directory: Path) -> Iterator[Entry]:
         for entry in sorted(_entries(directory), key=lambda entry: entry.name):
-            if entry.is_dir():
+            if entry.is_dir(follow_symlinks=False):
                 yield from self._walk(Path(entry.path))
             else:
+                check_kind(Path(entry.path))
                 yield self._entry(Path(entry.path))
 
     def _entry(self, path: Path) -> Entry:
@@ -142,6 +144,11 @@ class LocalBucket(Bucket):
     def _path(self, key: str) -> Path:
         if Path(checked(key)).name.startswith(TEMPORARY):
             raise ConfigError(f"{key!r} begins like a file that is still being written; rename it.")
+        # A link inside a run could lead out of the bucket; that a run or the bucket itself is one is its owner's choice.
+        run, *below = key.split("/")[:-1] or [""]
+        place = self._root / run
+        for part in below:
+            check_kind(place := place / part, directory=True)
         return self._root / key
 
     def _below(self, prefix: str) -> Path:

@@ -20,8 +20,10 @@ from eigen2.cloud.pins import Pins
 from eigen2.cloud.words import size_words
 from eigen2.errors import DamagedStateError
 from eigen2.store.checkpoints import Checkpoints
+from eigen2.store.layout import EVALUATIONS_LIMIT
 from eigen2.store.manifest import Manifest
 from eigen2.store.objects import Ref
+from eigen2.store.plain_files import read_plain
 
 THREADS = 8
 MOST_GARBAGE = 2
@@ -225,7 +227,7 @@ class Mirror:
         """Objects that evaluations.jsonl names."""
         path = self.directory / "evaluations.jsonl"
         named: set[str] = set()
-        for line in path.read_bytes().splitlines() if path.exists() else ():
+        for line in read_plain(path, EVALUATIONS_LIMIT).splitlines() if path.exists() else ():
             try:
                 named |= {str(name) for name in json.loads(line)["series"].values()}
             except (ValueError, LookupError, TypeError, AttributeError, RecursionError):

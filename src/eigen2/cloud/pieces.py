@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 
 from eigen2.cloud.bucket import Source
 from eigen2.errors import DamagedStateError
+from eigen2.store.plain_files import open_plain
 
 PIECE = 8 * 2**20
 """Sources up to this size go in one request; larger ones in parts of at least this size."""
@@ -34,7 +35,7 @@ def pieces(source: Source | bytes, length: int) -> Iterator[bytes]:
         yield from (source[start : start + length] for start in range(0, len(source), length))
         return
     left, digest = source.size, hashlib.sha256()
-    with open(source.path, "rb", buffering=0) as file:
+    with open_plain(source.path) as file:
         while left:
             wanted = min(length, left)
             piece = _read(file.read, wanted)

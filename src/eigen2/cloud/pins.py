@@ -11,8 +11,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from eigen2.cloud.names import PINS
+from eigen2.errors import DamagedStateError
+from eigen2.store.bounded_json import load_bounded
 from eigen2.store.durable import sync_directory, write_atomically
+from eigen2.store.layout import MANIFEST_LIMIT
+from eigen2.store.plain_files import read_plain
 from eigen2.store.retention import NAMES
+
+LIMIT = 8 * MANIFEST_LIMIT
 
 _HASH = re.compile("[0-9a-f]{64}")
 
@@ -31,13 +37,13 @@ class Pins:
     def read(self) -> dict[str, bytes]:
         """The manifests of the batch; none when nothing is queued, or when the file is no such list."""
         try:
-            values = json.loads(self.path.read_bytes())
+            values = load_bounded(read_plain(self.path, LIMIT))
             return {
                 str(name): str(text).encode() for name, text in values["manifests"].items() if name in NAMES
             }
         except FileNotFoundError:
             return {}
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        except (ValueError, LookupError, TypeError, AttributeError, DamagedStateError):
             return {}
 
     def remove(self) -> None:
@@ -51,7 +57,7 @@ def pinned_objects(run_dir: Path) -> set[str]:
     found: set[str] = set()
     for path in run_dir.glob(f"{PINS}*.json"):
         try:
-            found |= set(_HASH.findall(path.read_text("latin-1")))
+            found |= set(_HASH.findall(read_plain(path, LIMIT).decode("latin-1")))
         except FileNotFoundError:
             continue
     return found

@@ -18,17 +18,19 @@ from eigen2.cloud.lease import NAME as LEASE
 from eigen2.cloud.names import FACTS, LOCKS, MANIFESTS, PINS, is_plain, object_key, object_name
 from eigen2.cloud.pace import side_by_side
 from eigen2.errors import ConfigError, DamagedStateError
+from eigen2.store.bounded_json import load_bounded
 from eigen2.store.checkpoints import Checkpoints
 from eigen2.store.disk import ensure_room
 from eigen2.store.durable import append, make_directory, write_atomically, write_new, write_stream
+from eigen2.store.layout import CONFIG_LIMIT, EVALUATIONS_LIMIT, FACTS_LIMIT, MANIFEST_LIMIT, check_layout
 from eigen2.store.manifest import Manifest, from_bytes
 from eigen2.store.objects import Ref
+from eigen2.store.plain_files import read_plain
 from eigen2.store.retention import RESUMABLE
 from eigen2.store.tails import join_tails, parse_tail
 
 THREADS = 8
-MANIFEST_LIMIT = 64 << 20
-FACT_LIMITS = {"config.yaml": 256 << 10, "run.json": 4 << 20, "evaluations.jsonl": 64 << 20}
+FACT_LIMITS = {"config.yaml": CONFIG_LIMIT, "run.json": FACTS_LIMIT, "evaluations.jsonl": 64 << 20}
 LOG_LIMIT = 16 << 30
 GROWTH = 64 << 20
 """Bytes by which a log of a run that is being trained may have grown since it was listed."""
@@ -71,10 +73,10 @@ class Remote:
 def read_facts(bucket: Bucket, run: str) -> dict[str, Any]:
     """What the run.json in a bucket says; empty when there is none."""
     try:
-        found = json.loads(bucket.get(f"{run}/run.json", FACT_LIMITS["run.json"]))
+        found = load_bounded(bucket.get(f"{run}/run.json", FACT_LIMITS["run.json"]))
     except NotThere:
         return {}
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise Corrupted(f"{run}/run.json in the bucket is no JSON ({error}).") from error
     return found if isinstance(found, dict) else {}
 
@@ -120,6 +122,8 @@ class Puller:
         show: Show = lambda done, total: None,
     ) -> None:
         self.remote, self.directory, self.say, self.show = remote, directory, say, show
+        if directory.is_dir():
+            check_layout(directory)
         self.checkpoints = Checkpoints(directory)
         self.stop = threading.Event()
         self._objects = self._bytes = 0
@@ -243,7 +247,9 @@ class Puller:
             _refuse_links(self.directory, path)
             make_directory(self.directory)
             lines = self.remote.bucket.get(self.remote.key(key), FACT_LIMITS[key]).splitlines(keepends=True)
-            here = set(path.read_bytes().splitlines(keepends=True)) if path.exists() else set()
+            here = (
+                set(read_plain(path, EVALUATIONS_LIMIT).splitlines(keepends=True)) if path.exists() else set()
+            )
             if new := b"".join(line for line in lines if line not in here):
                 append(path, new)
 
@@ -257,7 +263,7 @@ class Puller:
     def _series(self) -> set[str]:
         path = self.directory / "evaluations.jsonl"
         named: set[str] = set()
-        for line in path.read_bytes().splitlines() if path.exists() else ():
+        for line in read_plain(path, EVALUATIONS_LIMIT).splitlines() if path.exists() else ():
             try:
                 named |= {str(name) for name in json.loads(line)["series"].values()}
             except (ValueError, LookupError, TypeError, AttributeError, RecursionError):

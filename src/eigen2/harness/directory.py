@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from eigen2.errors import ConfigError
 from eigen2.harness.run import Run
 from eigen2.store.durable import sync_directory
+from eigen2.store.layout import check_layout
 
 if TYPE_CHECKING:
     from eigen2.config import Config
@@ -90,7 +91,7 @@ def find_run(name: str | None, root: Path) -> Run:
     places = [path.resolve() for path in (Path(name), root / name) if path.is_dir()]
     for path in places:
         if Run(path).config_file.is_file():
-            return Run(path)
+            return _existing(path)
     if places:
         return _existing(places[0])
     raise ConfigError(f"No run called {name} here or in {root.absolute()}; `eigen2 runs` lists them.")
@@ -107,6 +108,7 @@ def _existing(path: Path) -> Run:
     run = Run(path)
     if not run.config_file.is_file():
         raise ConfigError(f"{path} is not a run directory: it has no config.yaml.")
+    check_layout(path)
     return run
 
 

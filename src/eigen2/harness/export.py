@@ -13,12 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from eigen2.config import fingerprint
-from eigen2.errors import ConfigError
+from eigen2.errors import ConfigError, DamagedStateError
 from eigen2.harness.run import Run
 from eigen2.harness.training import opened
+from eigen2.store.bounded_json import load_table
 from eigen2.store.checkpoints import Checkpoint
 from eigen2.store.disk import ensure_room
 from eigen2.store.durable import sync_directory
+from eigen2.store.layout import FACTS_LIMIT
+from eigen2.store.plain_files import check_kind, read_plain
 from eigen2.store.state import state_bytes
 
 RECORD = "export.json"
@@ -32,7 +35,9 @@ def export_run(run: Run, target: Path | None, say: Callable[[str], None]) -> dic
     states = {name: checkpoints.read(name, Checkpoint.state)[1] for name in names}
     if not states:
         raise ConfigError(f"{run.path} has no checkpoint yet; there is nothing to export.")
-    directory = (target or run.path / "export").expanduser().absolute()
+    directory = run.path / "export" if target is None else target.expanduser().resolve()
+    if target is None:
+        check_kind(directory, directory=True)
     same = {"format": 2, "name": run.name, "config": fingerprint(run.read_config())}
     _refuse_others(directory, run, same)
     ensure_room(directory, sum(state_bytes(state) for state in states.values()))
@@ -66,10 +71,10 @@ def _refuse_others(directory: Path, run: Run, same: dict[str, Any]) -> None:
     if not directory.exists() or (directory.is_dir() and not any(directory.iterdir())):
         return
     try:
-        record = json.loads((directory / RECORD).read_text(encoding="utf-8"))
+        record = load_table(read_plain(directory / RECORD, FACTS_LIMIT))
         ours = record.items() >= same.items()
         unchanged = {path.name for path in directory.iterdir()} <= {RECORD, *record["written"]}
-    except (OSError, ValueError, LookupError, AttributeError, TypeError):
+    except (OSError, ValueError, LookupError, AttributeError, TypeError, DamagedStateError):
         ours = unchanged = False
     if not (ours and unchanged):
         raise ConfigError(

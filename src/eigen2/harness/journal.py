@@ -10,10 +10,15 @@ import math
 import os
 import time
 from collections.abc import Mapping
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
 from eigen2.errors import DamagedStateError
+from eigen2.store.bounded_json import load_table
+from eigen2.store.durable import open_log
+from eigen2.store.layout import LINE_LIMIT
+from eigen2.store.plain_files import open_plain
 
 
 class Journal:
@@ -23,7 +28,7 @@ class Journal:
     """
 
     def __init__(self, directory: Path, names: tuple[str, ...]) -> None:
-        self._files = {name: open(directory / f"{name}.jsonl", "ab", buffering=0) for name in names}  # noqa: SIM115
+        self._files = {name: open_log(directory / f"{name}.jsonl") for name in names}
         self._waiting: dict[str, bytes] = dict.fromkeys(names, b"")
 
     def append(self, name: str, record: Mapping[str, Any]) -> None:
@@ -72,7 +77,7 @@ def cut_back(directory: Path, sizes: Mapping[str, int]) -> None:
     for name, size in sizes.items():
         path = directory / f"{name}.jsonl"
         if path.exists() and path.stat().st_size > size:
-            with open(path, "r+b") as file:
+            with open_log(path) as file:
                 file.truncate(size)
                 os.fsync(file.fileno())
 
@@ -81,14 +86,34 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     """All complete records; a last line that is still being written is left out."""
     if not path.exists():
         return []
-    content = path.read_bytes()
     records = []
-    for number, line in enumerate(content[: content.rfind(b"\n") + 1].splitlines(), 1):
-        try:
-            records.append(dict(json.loads(line)))
-        except (ValueError, TypeError, RecursionError) as error:
-            raise DamagedStateError(f"{path} is damaged: line {number} is no record ({error}).") from error
+    with open_plain(path) as raw, BufferedReader(raw) as file:
+        number = 0
+        while (line := file.readline(LINE_LIMIT)).endswith(b"\n"):
+            number += 1
+            records.append(_record(path, number, line))
+        if len(line) == LINE_LIMIT:
+            raise DamagedStateError(f"{path} is damaged: line {number + 1} is longer than any record.")
     return records
+
+
+def last_record(path: Path) -> dict[str, Any]:
+    """The last complete record, read from the end of the file; empty when there is none."""
+    if not path.exists():
+        return {}
+    with open_plain(path) as file:
+        end = os.fstat(file.fileno()).st_size
+        tail = os.pread(file.fileno(), LINE_LIMIT, max(0, end - LINE_LIMIT))
+    complete, _, _ = tail.rpartition(b"\n")
+    line = complete.rpartition(b"\n")[2]
+    return load_table(line) if line else {}
+
+
+def _record(path: Path, number: int, line: bytes) -> dict[str, Any]:
+    try:
+        return load_table(line)
+    except ValueError as error:
+        raise DamagedStateError(f"{path} is damaged: line {number} is no record ({error}).") from error
 
 
 def plain(value: Any) -> Any:

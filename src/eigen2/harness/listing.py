@@ -1,12 +1,14 @@
 """Which run is which: every run below a directory and how it stands, from files alone."""
 
+import stat
 from pathlib import Path
 from typing import Any
 
 from eigen2.errors import DamagedStateError
-from eigen2.harness.journal import read_log
+from eigen2.harness.journal import last_record
 from eigen2.harness.lock import dead_holder
 from eigen2.harness.run import Run
+from eigen2.store.layout import check_layout
 
 
 def list_runs(root: Path) -> list[dict[str, Any]]:
@@ -23,19 +25,21 @@ def _summary(run: Run) -> dict[str, Any]:
     metadata: dict[str, Any] = {}
     last: dict[str, Any] = {}
     try:
+        check_layout(run.path)
         metadata = run.metadata()
         state = state_of(run, metadata)
-        last = (read_log(run.log("metrics")) or [{}])[-1]
-    except (ValueError, DamagedStateError):
+        last = last_record(run.log("metrics"))
+    except (ValueError, OSError, DamagedStateError):
         # One damaged run must not hide the others.
         state = "damaged"
+    best = _number(last.get("best_score", last.get("champion")))
     return {
         "name": run.name,
         "path": str(run.path),
         "state": state,
-        "step": int(last.get("step", 0)),
-        "steps": metadata.get("steps"),
-        "best": last.get("best_score", last.get("champion")),
+        "step": int(_number(last.get("step")) or 0),
+        "steps": _number(metadata.get("steps")),
+        "best": best,
         "bytes": sum(_size(file) for file in run.path.rglob("*")),
     }
 
@@ -49,6 +53,13 @@ def state_of(run: Run, metadata: dict[str, Any]) -> str:
 def _size(path: Path) -> int:
     """Bytes of a file; a file that a training run has just replaced counts nothing."""
     try:
-        return path.stat().st_size if path.is_file() else 0
+        found = path.lstat()
+        return found.st_size if stat.S_ISREG(found.st_mode) else 0
     except FileNotFoundError:
         return 0
+
+
+def _number(value: Any) -> int | float | None:
+    """What a log or run.json gives as a number; None for anything else that stands there."""
+    known = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 2**63
+    return value if known else None

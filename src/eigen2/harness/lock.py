@@ -11,18 +11,21 @@ import os
 import socket
 import time
 from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import psutil
 
-from eigen2.errors import ConfigError
+from eigen2.errors import ConfigError, DamagedStateError
 from eigen2.harness.place import Place
+from eigen2.store.bounded_json import load_table
 from eigen2.store.durable import write_all
+from eigen2.store.plain_files import open_plain
 
 LONGEST = 4096
-"""Bytes of a lock file that are read."""
+"""Bytes of a lock file; those that eigen2 writes are far shorter."""
 
 
 class RunLock:
@@ -35,7 +38,7 @@ class RunLock:
 
     def __enter__(self) -> Self:
         try:
-            self._file = open(self.path, "a+b", buffering=0)  # noqa: SIM115
+            self._file = _open(self.path)
         except (PermissionError, IsADirectoryError) as error:
             raise ConfigError(_cannot_write(self.path.parent, error)) from error
         except OSError as error:
@@ -115,7 +118,7 @@ class RunLock:
 def dead_holder(directory: Path) -> bool:
     """True when the lock file names a process of this host that no longer lives: it was killed while training."""
     try:
-        with open(directory / "lock", "rb", buffering=0) as file:
+        with open_plain(directory / "lock") as file:
             holder = _holder(file.read(LONGEST))
     except FileNotFoundError:
         return False
@@ -124,15 +127,27 @@ def dead_holder(directory: Path) -> bool:
     )
 
 
+def _open(path: Path) -> FileIO:
+    """The lock file, made if it is not there; what is no lock file is not written to, whatever its name."""
+    file = open_plain(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+    found = os.fstat(file.fileno())
+    signed = found.st_size == 0 or _holder(os.pread(file.fileno(), LONGEST, 0)) is not None
+    if found.st_size > LONGEST or (found.st_nlink > 1 and not signed):
+        file.close()
+        raise DamagedStateError(
+            f"{path} holds something else than a lock; delete it if no other file is meant by it."
+        )
+    return file
+
+
 def _holder(text: bytes) -> dict[str, Any] | None:
     """Who signed a lock file; None when nobody did, or not legibly."""
     try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
+        found = load_table(text)
+    except ValueError:
         return None
     legible = (
-        isinstance(found, dict)
-        and _is_between(found.get("pid"), 1, 2**31)
+        _is_between(found.get("pid"), 1, 2**31)
         and _is_between(found.get("since"), 0, 2**33)
         and isinstance(found.get("host"), str)
         and found["host"].isprintable()

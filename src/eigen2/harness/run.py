@@ -21,18 +21,17 @@ from eigen2.errors import ConfigError, DamagedStateError, RunGone
 from eigen2.harness.journal import Journal, cut_back, plain, read_log
 from eigen2.harness.lock import RunLock
 from eigen2.harness.place import Place, held
+from eigen2.store.bounded_json import load_table
 from eigen2.store.checkpoints import Checkpoints
 from eigen2.store.durable import append, remove_temporaries, write_atomically
+from eigen2.store.layout import CONFIG_LIMIT, FACTS_LIMIT, LOGS, check_layout
+from eigen2.store.plain_files import open_plain, read_plain
 from eigen2.store.tails import join_tails
 
 if TYPE_CHECKING:
     from eigen2.cloud.uploader import Uploader
     from eigen2.config import Config
     from eigen2.evaluation.result import Evaluation
-
-LOGS = ("metrics", "events", "lineage", "memory")
-"""Append-only logs that a resume cuts back to its checkpoint. `evaluations` is kept whole: a use of the holdout is
-never forgotten."""
 
 
 class Run:
@@ -93,7 +92,7 @@ class Run:
         from eigen2.harness.plain_yaml import load_plain
 
         try:
-            return load_plain(self.config_file.read_text(encoding="utf-8"))
+            return load_plain(read_plain(self.config_file, CONFIG_LIMIT).decode("utf-8"))
         except ValueError as error:
             raise DamagedStateError(f"{self.config_file} cannot be read as a config: {error}") from error
 
@@ -102,8 +101,8 @@ class Run:
         if not self.metadata_file.exists():
             return {}
         try:
-            return dict(json.loads(self.metadata_file.read_text(encoding="utf-8")))
-        except (ValueError, TypeError, RecursionError) as error:
+            return load_table(read_plain(self.metadata_file, FACTS_LIMIT))
+        except ValueError as error:
             raise DamagedStateError(
                 f"{self.metadata_file} is damaged ({error}); training does not need what it says: restore it or delete it."
             ) from error
@@ -159,7 +158,7 @@ class Run:
         try:
             series = {str(name) for record in read_log(path) for name in record.get("series", {}).values()}
         except (DamagedStateError, AttributeError):
-            series = set(re.findall("[0-9a-f]{64}", path.read_text("latin-1")))
+            series = _named_in(path)
         return series | pinned_objects(self.path)
 
     # Ownership
@@ -178,6 +177,7 @@ class Run:
     @contextmanager
     def owned(self) -> Iterator[RunLock]:
         """The right to train this run; what a killed owner left behind is removed first."""
+        check_layout(self.path)
         with RunLock(self.path) as lock:
             # One that was held before must be the one that is locked now.
             self.check_place()
@@ -220,3 +220,15 @@ class Run:
             if self.uploads is not None:
                 self.uploads.start()
             yield journal
+
+
+def _named_in(path: Path) -> set[str]:
+    """Everything in a file that looks like the name of an object, read a piece at a time."""
+    found: set[str] = set()
+    with open_plain(path) as file:
+        rest = b""
+        while piece := file.read(1 << 20):
+            text = rest + piece
+            found |= {name.decode() for name in re.findall(b"[0-9a-f]{64}", text)}
+            rest = text[-63:]
+    return found

@@ -22,8 +22,10 @@ from eigen2.store.durable import (
     sync_directory,
     write_atomically,
 )
+from eigen2.store.layout import MANIFEST_LIMIT
 from eigen2.store.manifest import OWN_DATA, Manifest, from_bytes, read_manifest, to_bytes
 from eigen2.store.objects import Objects, Ref
+from eigen2.store.plain_files import check_kind, read_plain
 from eigen2.store.retention import NAMES, RESUMABLE, Plan, live_objects, retain
 
 Result = TypeVar("Result")
@@ -34,6 +36,7 @@ NONSENSE = (
     TypeError,
     AttributeError,
     ArithmeticError,
+    AssertionError,
     RecursionError,
     MemoryError,
     RuntimeError,
@@ -82,7 +85,7 @@ class Checkpoint:
 
         refs = self.manifest.below("state/")
         with self.loading():
-            return from_blobs(list(refs), lambda name: self.objects.read(refs[name].hash))
+            return from_blobs(list(refs), lambda name: self.objects.read(refs[name].hash, refs[name].size))
 
     @contextmanager
     def loading(self) -> Iterator[None]:
@@ -214,7 +217,7 @@ class Checkpoints:
         found = {}
         for name in self.names():
             with suppress(FileNotFoundError):
-                found[name] = self.path(name).read_bytes()
+                found[name] = read_plain(self.path(name), MANIFEST_LIMIT)
         return found
 
     def _resumable(self, contents: Mapping[str, bytes], refused: list[str]) -> list[Checkpoint]:
@@ -238,6 +241,7 @@ class Checkpoints:
         from eigen2.store.state import blobs, state_bytes
 
         self._fence()
+        check_kind(self.directory, directory=True)
         make_subdirectory(self.directory)
         self._refuse_other_writers()
         existing = self._good()
@@ -310,7 +314,9 @@ class Checkpoints:
             # Nobody knows what is pinned: everything stays until that can be read again.
             return []
         for name in set(self.names()) - set(good):
-            live |= set(re.findall("[0-9a-f]{64}", self.path(name).read_text("latin-1")))
+            live |= set(
+                re.findall("[0-9a-f]{64}", read_plain(self.path(name), MANIFEST_LIMIT).decode("latin-1"))
+            )
         return [name for name in present if name not in live]
 
     def _commit(self, manifest: Manifest, plan: Plan, existing: Mapping[str, Manifest]) -> None:

@@ -8,11 +8,15 @@ import errno
 import os
 import secrets
 from collections.abc import Iterable, Iterator
+from io import FileIO
 from pathlib import Path
 from typing import TypeAlias
 
+from eigen2.store.plain_files import open_plain
+
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
+PIECE = 1 << 20
 TEMPORARY = ".incoming-"
 """Prefix of every temporary name; a leftover means a writer was killed, and holds nothing anyone relies on."""
 
@@ -96,12 +100,22 @@ def write_new(path: Path, content: bytes) -> bool:
 
 def append(path: Path, content: bytes) -> None:
     """Add `content` to the end of a file, durably; the file is made if it is not there."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    with open_log(path) as file:
+        write_all(file.fileno(), content)
+        os.fsync(file.fileno())
+
+
+def open_log(path: Path) -> FileIO:
+    """A file to be appended to or cut, made if it is not there. Nothing but this file changes: it is not opened through
+    a link, and one that has a second name (a hard link) becomes a file of its own first."""
     try:
-        write_all(descriptor, content)
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        shared = path.lstat().st_nlink > 1
+    except FileNotFoundError:
+        shared = False
+    if shared:
+        with open_plain(path) as file:
+            write_stream(path, iter(lambda: file.read(PIECE), b""), os.fstat(file.fileno()).st_size)
+    return open_plain(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
 
 
 def remove_temporaries(directory: Path) -> int:

@@ -8,18 +8,23 @@ harmless-looking space, is found when it is read. Format 1 had `config_hash` and
 import hashlib
 import json
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from eigen2.errors import DamagedStateError
+from eigen2.store.bounded_json import load_bounded
+from eigen2.store.layout import MANIFEST_LIMIT, LogName
 from eigen2.store.objects import Ref
+from eigen2.store.plain_files import read_plain
 
 FORMAT = 2
-_HASH = re.compile("[0-9a-f]{64}")
-_LOG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+Count = Annotated[int, Field(ge=0, lt=2**62)]
+ShortText = Annotated[str, Field(max_length=100)]
+LongText = Annotated[str, Field(max_length=1000)]
 OWN_DATA = "data/own"
 """Logical name of the user's own data, where a run keeps it."""
 
@@ -65,9 +70,11 @@ def to_bytes(manifest: Manifest) -> bytes:
 def from_bytes(content: bytes, where: Path) -> Manifest:
     """The manifest in `content`, proven; `where` is its file, for the sentence that refuses it."""
     try:
-        document = json.loads(content)
+        document = load_bounded(content)
         body = document["body"]
-        genuine = document["sha256"] == _digest(body) and _spell(document) == content
+        genuine = (
+            isinstance(body, dict) and document["sha256"] == _digest(body) and _spell(document) == content
+        )
     except (ValueError, LookupError, TypeError, RecursionError):
         genuine = False
     if not genuine:
@@ -78,27 +85,27 @@ def from_bytes(content: bytes, where: Path) -> Manifest:
     found = body.pop("format", None)
     if found not in (1, FORMAT):
         raise DamagedStateError(
-            f"{where} has format {found}, this version reads formats 1 to {FORMAT}; use the version that wrote it"
+            f"{where} has format {repr(found)[:40]}, this version reads formats 1 to {FORMAT}; use the version that wrote it"
         )
     if found == 1:
         if not {"config_hash", "data_fingerprint"} <= body.keys():
             raise DamagedStateError(f"{where} has other fields than format 1 has")
         body["identity"] = {"config_hash": body.pop("config_hash"), "data": body.pop("data_fingerprint")}
     _require_fields(body, where)
-    if body["name"] != where.stem:
+    if (name := str(body["name"])[:100]) != where.stem:
         raise DamagedStateError(
-            f"{where} is the manifest of '{body['name']}' under another name; rename it to {body['name']}.json"
+            f"{where} is the manifest of '{name}' under another name; rename it to {name}.json"
         )
     try:
         return Manifest(**_typed(body))
-    except (TypeError, ValueError, LookupError, AttributeError) as error:
-        raise DamagedStateError(f"{where} is no manifest: {error}") from error
+    except ValidationError as error:
+        raise DamagedStateError(f"{where} is no manifest ({_reason(error)})") from error
 
 
 def read_manifest(path: Path) -> Manifest:
     """The proven manifest at `path`, or a DamagedStateError that names the file."""
     try:
-        content = path.read_bytes()
+        content = read_plain(path, MANIFEST_LIMIT)
     except FileNotFoundError:
         raise DamagedStateError(f"{path} does not exist; the run has no such checkpoint") from None
     return from_bytes(content, path)
@@ -109,35 +116,46 @@ def _require_fields(body: Mapping[str, Any], where: Path) -> None:
     parts = fields(Manifest)
     needed = {p.name for p in parts if p.default is MISSING and p.default_factory is MISSING}
     if wrong := (set(body) - {part.name for part in parts}) | (needed - set(body)):
-        raise DamagedStateError(f"{where} has other fields than format {FORMAT} has: {sorted(wrong)}")
+        raise DamagedStateError(
+            f"{where} has other fields than format {FORMAT} has: {str(sorted(wrong))[:200]}"
+        )
+
+
+class _Checked(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class _CheckedRef(_Checked):
+    hash: Annotated[str, Field(pattern=r"\A[0-9a-f]{64}\z")]
+    size: Count
+
+
+class _Fields(_Checked):
+    """What the fields of a manifest must be. One with a true checksum may still come from a stranger: its names become
+    paths, and its sizes are believed."""
+
+    name: ShortText
+    step: Count
+    created: ShortText
+    objects: dict[LongText, _CheckedRef]
+    replay: dict[str, Any] | None = None
+    replay_step: Count | None = None
+    metrics: dict[LongText, Annotated[float, Field(strict=False)]] = {}
+    logs: dict[LogName, Count] = {}
+    identity: dict[str, Any] = {}
 
 
 def _typed(body: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields as this version needs them. A manifest with a true checksum may still come from a stranger: its names
-    become paths, and its sizes are believed."""
-    typed = dict(body)
-    for name in ("step", "replay_step"):
-        if not (_is_count(typed.get(name)) or (name == "replay_step" and typed.get(name) is None)):
-            raise ValueError(f"{name} is {typed[name]!r}, not a number of steps")
-    typed["objects"] = {str(name): _ref(**ref) for name, ref in body["objects"].items()}
-    typed["metrics"] = {str(name): float(value) for name, value in body.get("metrics", {}).items()}
-    for name, size in dict(body.get("logs", {})).items():
-        if not (_LOG.fullmatch(name) and _is_count(size)):
-            raise ValueError(f"{name!r} of {size!r} bytes is no log")
-    for name in ("replay", "identity"):
-        if not isinstance(typed.get(name, {}), dict | None):
-            raise ValueError(f"{name} is no table")
-    return typed
+    """The fields as this version needs them."""
+    found = _Fields.model_validate(body)
+    objects = {name: Ref(ref.hash, ref.size) for name, ref in found.objects.items()}
+    return {name: getattr(found, name) for name in found.model_fields_set} | {"objects": objects}
 
 
-def _ref(hash: str, size: int) -> Ref:
-    if not (isinstance(hash, str) and _HASH.fullmatch(hash) and _is_count(size)):
-        raise ValueError(f"{hash!r} of {size!r} bytes is no object")
-    return Ref(hash, size)
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
+def _reason(error: ValidationError) -> str:
+    """The first thing that is wrong."""
+    first = error.errors(include_url=False)[0]
+    return f"{'.'.join(str(part) for part in first['loc'])[:200]}: {first['msg'][:200]}"
 
 
 def _number(value: float) -> float | str:

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 
 from eigen2.errors import DamagedStateError
@@ -23,6 +24,7 @@ from eigen2.store.durable import (
     sync_directory,
     write_temporary,
 )
+from eigen2.store.plain_files import check_kind, open_directory, open_plain
 
 READ_BYTES = 1 << 20
 REMEDY = "restore the file from a copy of the run or resume from another checkpoint"
@@ -109,7 +111,7 @@ class Objects:
         """Inside, a process that does not own the run may put objects and say who needs them."""
         self._make_root()
         # A file, not the directory itself: network file systems lock only what is open for writing.
-        with open(self.lock, "ab") as file:
+        with open_plain(self.lock, os.O_RDWR | os.O_CREAT) as file:
             fcntl.flock(file, fcntl.LOCK_SH)
             yield
 
@@ -119,7 +121,7 @@ class Objects:
         if not self.root.is_dir():
             yield True
             return
-        with open(self.lock, "ab") as file:
+        with open_plain(self.lock, os.O_RDWR | os.O_CREAT) as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -138,19 +140,17 @@ class Objects:
         if not self._batches:
             self._sync()
 
-    def read(self, name: str) -> bytes:
-        """The object's bytes, proven against its name."""
-        path = self.path(name)
-        with _readable(path):
-            data = path.read_bytes()
+    def read(self, name: str, size: int | None = None) -> bytes:
+        """The object's bytes, proven against its name; one that is not `size` long, if that is known, is not read."""
+        with self._opened(name, size) as file:
+            data = file.readall()
         self._prove(name, hashlib.sha256(data).hexdigest(), len(data))
         return data
 
     def check(self, name: str) -> int:
         """Prove the object against its name without holding it in memory; returns its size."""
-        path = self.path(name)
         digest, size = hashlib.sha256(), 0
-        with _readable(path), open(path, "rb", buffering=0) as file:
+        with self._opened(name) as file:
             while chunk := file.read(READ_BYTES):
                 digest.update(chunk)
                 size += len(chunk)
@@ -158,21 +158,22 @@ class Objects:
         return size
 
     def delete(self, *names: str) -> None:
-        """Delete objects of the directory that is here now, whatever takes its path meanwhile."""
-        descriptor = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
-        try:
+        """Delete objects of the directory that is here now, whatever takes its path meanwhile; nothing is deleted through
+        a link."""
+        with open_directory(self.root) as root:
             # After opening: the directory that is known to be the right one is the one that is open.
             self.fence()
             for name in names:
                 self._proven.pop(name, None)
-                with suppress(FileNotFoundError):
-                    os.unlink(self.path(name).relative_to(self.root), dir_fd=descriptor)
-        finally:
-            os.close(descriptor)
+                path = self.path(name)
+                with suppress(FileNotFoundError), open_directory(path.parent, root) as directory:
+                    os.unlink(path.name, dir_fd=directory)
 
     def list(self) -> Iterator[str]:
         """Names of all objects, in order."""
+        check_kind(self.root, directory=True)
         for directory in sorted(self.root.glob("[0-9a-f][0-9a-f]")):
+            check_kind(directory, directory=True)
             for path in sorted(directory.iterdir()):
                 if _HASH.fullmatch(name := directory.name + path.name):
                     yield name
@@ -194,14 +195,19 @@ class Objects:
     def _good(self, name: str) -> Ref | None:
         """The Ref of an object that is here and good; one that this process never saw is read and hashed once."""
         try:
-            size = self.path(name).stat().st_size
+            size = self.path(name).lstat().st_size
             return Ref(name, size if self._proven.get(name) == size else self.check(name))
         except (FileNotFoundError, DamagedStateError):
             return None
 
+    def _make_root(self) -> None:
+        check_kind(self.root, directory=True)
+        make_subdirectory(self.root)
+
     def _publish(self, temporary: Path, ref: Ref) -> None:
         path = self.path(ref.hash)
         try:
+            check_kind(path.parent, directory=True)
             if not path.parent.is_dir():
                 path.parent.mkdir(exist_ok=True)
                 self._touch(self.root)
@@ -234,6 +240,24 @@ class Objects:
             self._touched.discard(directory)
             self._durable.add(directory)
 
+    @contextmanager
+    def _opened(self, name: str, size: int | None = None) -> Iterator[FileIO]:
+        """The object's file; no part of its path below the run is a link."""
+        path = self.path(name)
+        with (
+            _readable(path),
+            self._directory(path) as directory,
+            open_plain(path, directory=directory) as file,
+        ):
+            if size is not None:
+                _check_size(path, os.fstat(file.fileno()).st_size, size)
+            yield file
+
+    @contextmanager
+    def _directory(self, path: Path) -> Iterator[int]:
+        with open_directory(self.root) as root, open_directory(path.parent, root) as directory:
+            yield directory
+
     def _prove(self, name: str, found: str, size: int) -> None:
         if found != name:
             self._proven.pop(name, None)
@@ -241,6 +265,13 @@ class Objects:
                 f"{self.path(name)} is damaged: its content hashes to {found[:16]}..., not to its name; {REMEDY}"
             )
         self._proven[name] = size
+
+
+def _check_size(path: Path, found: int, size: int) -> None:
+    if found != size:
+        raise DamagedStateError(
+            f"{path} is damaged: it is {found:,} bytes long, not {size:,} as its checkpoint says; {REMEDY}"
+        )
 
 
 @contextmanager
