@@ -190,6 +190,7 @@ class Objects:
 
     def _make_root(self) -> None:
         self.fence()
+        check_kind(self.root, directory=True)
         make_subdirectory(self.root)
 
     def _good(self, name: str) -> Ref | None:
@@ -199,10 +200,6 @@ class Objects:
             return Ref(name, size if self._proven.get(name) == size else self.check(name))
         except (FileNotFoundError, DamagedStateError):
             return None
-
-    def _make_root(self) -> None:
-        check_kind(self.root, directory=True)
-        make_subdirectory(self.root)
 
     def _publish(self, temporary: Path, ref: Ref) -> None:
         path = self.path(ref.hash)
