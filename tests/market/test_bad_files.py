@@ -75,13 +75,14 @@ BAD_FILES: dict[str, tuple[Callable[[Path], Path], int | None, str | None, str]]
     "empty file": (raw(b""), None, None, "is empty"),
     "only blanks": (text("\n  \n"), None, None, "nothing but blanks"),
     "header only": (text("date,AAA,BBB\n"), None, None, "a header but no rows"),
-    "a directory": (a_directory, None, None, "is a directory"),
+    "an empty directory": (a_directory, None, None, "is a directory without"),
     "prose": (text("The quick brown fox\njumps\n"), 1, None, "is not a table"),
     "random bytes": (raw(bytes(range(256)) * 4), None, None, "neither text nor parquet"),
     "a pickle": (raw(pickle.dumps({"AAA": [1.0]})), None, None, "is a pickle"),
     "a pickle named parquet": (raw(pickle.dumps([1]), "p.parquet"), None, None, "is a pickle"),
     "a text pickle": (raw(pickle.dumps({"AAA": [1.0]}, protocol=0)), 1, None, "is not a table"),
-    "gzip": (raw(gzip.compress(WIDE.encode())), None, None, "gzip"),
+    "truncated gzip": (raw(gzip.compress(WIDE.encode())[:-9]), None, None, "damaged gzip"),
+    "zstd": (raw(b"(\xb5/\xfd" + bytes(60)), None, None, "zstd"),
     "an Excel workbook": (raw(b"PK\x03\x04" + bytes(60), "prices.xlsx"), None, None, "Excel"),
     "UTF-16": (raw(WIDE.encode("utf-16")), None, None, "UTF-16"),
     "Latin-1": (raw(WIDE.replace("AAA", "CAFÉ").encode("latin-1")), 1, None, "not UTF-8"),
@@ -92,19 +93,20 @@ BAD_FILES: dict[str, tuple[Callable[[Path], Path], int | None, str | None, str]]
     "parquet of lists": (parquet({"date": ["2020-01-02"], "AAA": [[1.0, 2.0]]}), None, None, "lists or records"),
     "parquet of bytes": (parquet({"date": ["2020-01-02"], "AAA": [pickle.dumps(1.0)]}), 1, "AAA",
                          "not a finite number"),
-    "semicolons": (text(WIDE.replace(",", ";")), 1, None, "semicolons"),
     "ragged line": (text(WIDE + "2020-01-07,1\n"), 5, None, "2 fields where the header has 3"),
     "too many fields": (text(WIDE + "2020-01-07,1,2,3\n"), 5, None, "4 fields where the header has 3"),
     "no date column": (text(WIDE.replace("date", "when")), None, None, "no column named date"),
     "no close column": (text("date,symbol\n2020-01-02,AAA\n"), None, None, "no column named close"),
     "nameless column": (text(WIDE.replace("AAA", "")), 1, None, "column 2 has no name"),
     "duplicate symbol": (text(WIDE.replace("BBB", "AAA")), 1, None, "more than one column AAA"),
-    "no symbol column": (text("date,open,close\n2020-01-02,1,2\n"), None, None, "no column named symbol"),
-    "unknown column": (text(LONG.replace("volume", "adjusted")), None, None, "unknown column adjusted"),
+    "volumes alone": (text("date,open,volume\n2020-01-02,1,2\n"), 1, None, "no column named close"),
+    "several unknown columns": (text(LONG.replace("volume", "alpha").replace("low", "beta")), None, None, "unknown column beta"),
+    "a symbol beside fields": (text("date,open,close,AAPL\n2020-01-02,1,2,3\n"), None, None, "unknown column AAPL"),
+    "unknown column": (text(LONG.replace("volume", "momentum")), None, None, "unknown column momentum"),
     "day first dates": (text(WIDE.replace("2020-01-03", "03/01/2020")), 3, None, "date 03/01/2020 cannot be read"),
     "impossible date": (text(WIDE.replace("2020-01-03", "2020-02-31")), 3, None, "does not exist"),
     "missing date": (text(WIDE.replace("2020-01-03", "")), 3, None, "date is missing"),
-    "numbers as dates": (parquet({"date": [20200102], "AAA": [1.0]}), 1, None, "is a number"),
+    "numbers as dates": (parquet({"date": [43831], "AAA": [1.0]}), 1, None, "cannot be read"),
     "intraday": (text(WIDE.replace("2020-01-03", "2020-01-03 09:30")), 3, None, "time of day"),
     "time zones": (text(WIDE.replace("2020-01-03", "2020-01-03T00:00:00+02:00")), 3, None, "time zone"),
     "duplicate date": (text(WIDE.replace("2020-01-03", "2020-01-02")), 3, None, "2020-01-02 occurs twice"),
@@ -123,6 +125,7 @@ BAD_FILES: dict[str, tuple[Callable[[Path], Path], int | None, str | None, str]]
     "open below low": (text(LONG.replace("BBB,20", "BBB,18", 1)), 3, "BBB", "open 18 is below low 19"),
     "negative volume": (text(LONG.replace("200", "-5")), 3, "BBB", "volume is -5"),
     "day without close": (text(LONG.replace("20.5,200\n2020-01-03", ",200\n2020-01-03")), 3, "BBB", "no close"),
+    "a day to come": (text(WIDE.replace("2020-01-06", "2999-01-06")), 4, None, "2999-01-06 is in the future"),
     "long gap": (long_gap, 11, "BBB", "at most 30 in a row"),
 }  # fmt: skip
 
@@ -191,7 +194,7 @@ def test_repeated_trouble_is_counted_not_listed(tmp_path: Path) -> None:
 
 def test_suspicious_but_usable_files_are_warned_about(tmp_path: Path) -> None:
     content = (
-        "date,AAA,BBB,CCC\n2020-01-02,10,20,5\n2020-01-03,11,,5\n2020-01-06,12,22,5\n2999-01-07,50,22,5\n"
+        "date,AAA,BBB,CCC\n2020-01-02,10,20,5\n2020-01-03,11,,5\n2020-01-06,12,22,5\n2020-01-07,50,22,5\n"
     )
     findings = check_file(text(content)(tmp_path))
     assert {finding.severity for finding in findings} == {"warning"}
@@ -199,9 +202,8 @@ def test_suspicious_but_usable_files_are_warned_about(tmp_path: Path) -> None:
     assert "BBB: 1 days are missing, at most 1 in a row after 2020-01-02" in said
     assert "AAA: close jumps by more than a factor of 3 to 50" in said
     assert "CCC: the close never changes" in said
-    assert "2999-01-07 is in the future" in said
 
 
 def test_errors_come_before_warnings(tmp_path: Path) -> None:
-    findings = check_file(text(WIDE.replace("11", "900").replace("22", "-1"))(tmp_path))
+    findings = check_file(text(WIDE.replace("12", "900").replace("22", "-1"))(tmp_path))
     assert [finding.severity for finding in findings] == ["error", "warning"]

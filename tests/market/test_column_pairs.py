@@ -1,4 +1,7 @@
-"""A table of (field, symbol) columns, as yfinance gives it, is refused: its volumes must not be traded as prices."""
+"""A table of (field, symbol) columns, as yfinance gives it: its volumes must not be traded as prices.
+
+It is read where every column is a field of a symbol, else refused.
+"""
 
 from pathlib import Path
 
@@ -21,7 +24,13 @@ def downloaded(*levels: list[str]) -> pd.DataFrame:
     columns = pd.MultiIndex.from_product(levels, names=names)
     steps = 0.01 * np.random.default_rng(0).standard_normal((900, len(columns)))
     days = pd.bdate_range("2015-01-01", periods=900, name="Date")
-    return pd.DataFrame(50 * np.exp(np.cumsum(steps, axis=0)), days, columns)
+    frame = pd.DataFrame(50 * np.exp(np.cumsum(steps, axis=0)), days, columns)
+    for symbol in levels[1]:
+        if levels[0] == FIELDS:
+            frame[("Open", symbol)] = frame[("Close", symbol)].shift(1).bfill()
+            pair = frame[[("Open", symbol), ("Close", symbol)]]
+            frame[("High", symbol)], frame[("Low", symbol)] = pair.max(axis=1), pair.min(axis=1)
+    return frame
 
 
 def renamed(frame: pd.DataFrame, columns: object) -> pd.DataFrame:
@@ -29,12 +38,10 @@ def renamed(frame: pd.DataFrame, columns: object) -> pd.DataFrame:
 
 
 SEVERAL = downloaded(FIELDS, ["AAPL", "MSFT"])
-FRAMES = {
+READ = {
     "several symbols": SEVERAL,
     "one symbol": downloaded(FIELDS, ["AAPL"]),
     "one field": SEVERAL[["Close"]],
-    "three levels": downloaded(["Close", "Open"], ["AAPL", "MSFT"], ["USD", "EUR"]),
-    "one level of tuples": renamed(SEVERAL, pd.MultiIndex.from_arrays([[f"S{i}" for i in range(10)]])),
     "symbol first": SEVERAL.swaplevel(axis=1),
     "levels without names": SEVERAL.rename_axis(columns=[None, None]),
     "dates as a column": SEVERAL.reset_index(),
@@ -45,16 +52,36 @@ FRAMES = {
         SEVERAL, [f"{symbol} {field}" for field, symbol in SEVERAL.columns]
     ),
 }
+REFUSED = {
+    "three levels": downloaded(["Close", "Open"], ["AAPL", "MSFT"], ["USD", "EUR"]),
+    "unknown fields": SEVERAL.rename(columns={"Volume": "Momentum"}),
+    "joined names of which one is unknown": renamed(
+        SEVERAL, [*("_".join(pair) for pair in SEVERAL.columns[:-1]), "MSFT_Momentum"]
+    ),
+}
 
 
 @pytest.mark.filterwarnings("ignore:The DataFrame has column names of mixed type")
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
-@pytest.mark.parametrize("name", FRAMES)
-def test_columns_of_pairs_are_refused_with_what_to_write_instead(
-    name: str, kind: str, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("name", READ)
+def test_columns_of_pairs_are_read_as_what_they_are(name: str, kind: str, tmp_path: Path) -> None:
     path = tmp_path / f"prices.{kind}"
-    getattr(FRAMES[name], f"to_{kind}")(path)
+    getattr(READ[name], f"to_{kind}")(path)
+    prices, _ = read_prices(path)
+    assert prices.symbols == ("AAPL",) if name == "one symbol" else ("AAPL", "MSFT")
+    truth = READ["one symbol"] if name == "one symbol" else SEVERAL
+    assert set(prices.arrays()) == ({"close"} if name == "one field" else {field.lower() for field in FIELDS})
+    for field, array in prices.arrays().items():
+        np.testing.assert_array_equal(array, truth[field.capitalize()].to_numpy())
+    assert load_market(MarketConfig(data=str(path)), seed=0).symbols == prices.symbols
+
+
+@pytest.mark.filterwarnings("ignore:The DataFrame has column names of mixed type")
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+@pytest.mark.parametrize("name", REFUSED)
+def test_columns_of_pairs_that_are_not_understood_are_refused(name: str, kind: str, tmp_path: Path) -> None:
+    path = tmp_path / f"prices.{kind}"
+    getattr(REFUSED[name], f"to_{kind}")(path)
     (finding,) = check_file(path)
     assert finding.severity == "error"
     assert "pairs such as (" in finding.problem or "join a field and a symbol" in finding.problem

@@ -9,11 +9,14 @@ import numpy.typing as npt
 
 from eigen2.errors import DataError
 from eigen2.market.config import MarketConfig
-from eigen2.market.findings import Finding, UnusableFile, errors, first_sentences
-from eigen2.market.layout import Grid, more, read_grid
+from eigen2.market.findings import Finding, UnusableFile, by_severity, errors, first_sentences, more
+from eigen2.market.frequency import frequency_of
+from eigen2.market.grid import Grid
+from eigen2.market.kinds import kind_findings
+from eigen2.market.layout import read_grid
 from eigen2.market.prices import Prices
 from eigen2.market.splits import days_needed, too_few_days
-from eigen2.market.table import read_table
+from eigen2.market.stock_splits import suspected_splits
 
 LONG_GAP: Final = 20
 """A symbol unknown for more days in a row is two listings under one name."""
@@ -26,38 +29,39 @@ Cells = npt.NDArray[np.bool_]
 
 def check_file(path: Path, config: MarketConfig | None = None) -> list[Finding]:
     """Everything found in a file, errors first. With a config, also whether it has days enough for its splits."""
-    grid, findings = _inspect(path)
+    grid, findings = inspect(path, config.day_first if config is not None else None)
     if grid is not None and config is not None and grid.prices.days < days_needed(config):
         few = too_few_days(grid.prices.days, config, "the file")
         problem, advice = few.split("; ", 1)
         findings.append(Finding(str(path), None, None, problem, advice))
-    return sorted(findings, key=lambda finding: finding.severity)
+    return by_severity(findings)
 
 
-def read_prices(path: Path) -> tuple[Prices, list[Finding]]:
-    """The prices and the warnings about them; DataError with the first few errors if there are any."""
-    grid, findings = _inspect(path)
+def read_prices(path: Path, day_first: bool | None = None) -> tuple[Prices, list[Finding]]:
+    """The prices, and warnings and notes about them; DataError with the first few errors if there are any."""
+    grid, findings = inspect(path, day_first)
     wrong = errors(findings)
     if grid is None or wrong:
         raise DataError(first_sentences(wrong))
     return grid.prices, findings
 
 
-def _inspect(path: Path) -> tuple[Grid | None, list[Finding]]:
+def inspect(path: Path, day_first: bool | None = None) -> tuple[Grid | None, list[Finding]]:
+    """What a file holds and everything found in it; None when it cannot be read at all."""
     try:
-        grid, findings = read_grid(read_table(path))
+        grid, findings = read_grid(path, day_first)
     except UnusableFile as unusable:
         return None, [unusable.finding]
     if grid is None:
-        return None, findings
-    return grid, _Inspection(str(path), grid).findings()
+        return None, by_severity(findings)
+    return grid, by_severity([*_Inspection(grid).findings(), *findings])
 
 
 class _Inspection:
     """The checks of values; each reports a symbol once, at its first offending row."""
 
-    def __init__(self, file: str, grid: Grid) -> None:
-        self.file, self.grid, self.prices = file, grid, grid.prices
+    def __init__(self, grid: Grid) -> None:
+        self.grid, self.prices = grid, grid.prices
 
     def findings(self) -> list[Finding]:
         return [
@@ -67,9 +71,12 @@ class _Inspection:
             *self._without_close(),
             *self._volume(),
             *self._gaps(),
+            *kind_findings(self.grid),
+            *self._splits(),
             *self._jumps(),
             *self._constant(),
             *self._future(),
+            *self._irregular(),
         ]
 
     def _report(self, bad: Cells, problem: str, advice: str, **severity: str) -> list[Finding]:
@@ -80,13 +87,20 @@ class _Inspection:
             values = {name: f"{array[day, column]:g}" for name, array in self.prices.arrays().items()}
             text = problem.format(**values) + more(int(bad[:, column].sum()))
             row = int(self.grid.rows[day, column])
-            findings.append(Finding(self.file, row, self.prices.symbols[column], text, advice, **severity))  # type: ignore[arg-type]
+            place = (self.grid.files[column], row, self.prices.symbols[column])
+            findings.append(Finding(*place, text, advice, **severity))  # type: ignore[arg-type]
         return findings
 
     def _empty_symbols(self) -> list[Finding]:
         empty = np.flatnonzero(~self.prices.mask.any(axis=0))
         return [
-            Finding(self.file, None, self.prices.symbols[column], "has no close at all", "remove this symbol")
+            Finding(
+                self.grid.files[column],
+                None,
+                self.prices.symbols[column],
+                "has no close at all",
+                "remove this symbol",
+            )
             for column in empty
         ]
 
@@ -157,10 +171,26 @@ class _Inspection:
             text = f"{int(missing.sum())} days are missing, at most {longest} in a row after {self.prices.dates[before]}"
             if longest > LONG_GAP:
                 advice = f"fill the gap, or give what follows a gap of over {LONG_GAP} days its own symbol"
-                findings.append(Finding(self.file, row, symbol, text, advice))
+                findings.append(Finding(self.grid.files[column], row, symbol, text, advice))
             else:
                 advice = "they are masked, and the symbol cannot be traded on them"
-                findings.append(Finding(self.file, row, symbol, text, advice, "warning"))
+                findings.append(Finding(self.grid.files[column], row, symbol, text, advice, "warning"))
+        return findings
+
+    def _splits(self) -> list[Finding]:
+        """Prices that look as if a split had not been taken out of them, each with its day."""
+        self._suspected = suspected_splits(self.prices)
+        findings = []
+        for split in self._suspected:
+            row = int(self.grid.rows[split.day, split.symbol])
+            kind = f"{split.new}:{split.old}" + (" (reverse)" if split.new < split.old else "")
+            problem = (
+                f"on {self.prices.dates[split.day]} the close is {split.factor:.3g} times the one before, as in a "
+                f"{kind} split that was not taken out"
+            )
+            place = (self.grid.files[split.symbol], row, self.prices.symbols[split.symbol])
+            advice = "check that prices are adjusted for splits"
+            findings.append(Finding(*place, problem, advice, "warning"))
         return findings
 
     def _jumps(self) -> list[Finding]:
@@ -169,6 +199,8 @@ class _Inspection:
             change = close[1:] / close[:-1]
         bad = np.zeros_like(self.prices.mask)
         bad[1:] = (change > JUMP) | ((change > 0) & (change < 1 / JUMP))
+        for split in self._suspected:
+            bad[split.day, split.symbol] = False
         return self._report(
             bad,
             f"close jumps by more than a factor of {JUMP:g} to {{close}}",
@@ -184,18 +216,32 @@ class _Inspection:
         constant = np.flatnonzero((highest == lowest) & (known.sum(axis=0) > 1))
         return [
             Finding(
-                self.file, None, self.prices.symbols[i], "the close never changes", "remove it?", "warning"
+                self.grid.files[i],
+                None,
+                self.prices.symbols[i],
+                "the close never changes",
+                "remove it?",
+                "warning",
             )
             for i in constant
         ]
 
     def _future(self) -> list[Finding]:
-        last = self.prices.dates[-1]
-        if last <= np.datetime64(datetime.now(UTC).date()) + np.timedelta64(1, "D"):
+        """Rows of days that have not been: a wrong century, day and month exchanged, or somebody's forecast."""
+        dates = self.prices.dates
+        tomorrow = np.datetime64(datetime.now(UTC).date()) + np.timedelta64(1, "D")
+        later = np.flatnonzero(dates > tomorrow)
+        if not later.size:
             return []
-        row = int(self.grid.rows[-1].max())
-        return [
-            Finding(
-                self.file, row, None, f"the last date {last} is in the future", "check the dates", "warning"
-            )
-        ]
+        column = int(np.argmax(self.grid.rows[later[0]] > 0))
+        row = int(self.grid.rows[later[0], column])
+        problem = f"the date {dates[later[0]]} is in the future{more(len(later))}"
+        return [Finding(self.grid.files[column], row, None, problem, "correct the dates or remove the rows")]
+
+    def _irregular(self) -> list[Finding]:
+        found = frequency_of(self.prices.dates)
+        if found.regular:
+            return []
+        advice = "annual figures are computed with it"
+        file = self.grid.files[0]
+        return [Finding(file, None, None, f"the calendar is {found.name}", advice, "warning")]

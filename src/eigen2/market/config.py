@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from eigen2.market.catalogue import canonical_name
-from eigen2.section import OwnFile, Section
+from eigen2.section import OPERATES, OwnFile, Section
 
 FeatureName = Literal[
     "return_1", "return_2", "return_3", "return_5", "return_10", "return_20", "return_60",
@@ -31,7 +31,9 @@ class SyntheticConfig(Section):
 class MarketConfig(Section):
     data: Annotated[str, OwnFile(built_in=lambda data: canonical_name(data) is not None)] = "sp20"
     """A sample (sp20, ohlcv5, etf23), a synthetic market (planted_reversal, planted_momentum, planted_lead_lag,
-    shuffled, random_walk) or a CSV/parquet file."""
+    shuffled, random_walk), a CSV/parquet file, or a folder of one such file per symbol."""
+    day_first: bool | None = Field(None, json_schema_extra=OPERATES)
+    """How your file writes 03/01/2020: true for 3 January, false for March 1; null: as its other dates tell."""
     window: int = Field(64, ge=2)
     """Days of history an observation may look back on."""
     features: tuple[FeatureName, ...] = (

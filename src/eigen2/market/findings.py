@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 @dataclass(frozen=True)
 class Finding:
-    """One fact about one file. Errors make it unusable; warnings travel with the data as caveats."""
+    """One fact about one file. Errors make it unusable; warnings and notes travel with the data as caveats."""
 
     file: str
     row: int | None
@@ -16,7 +16,7 @@ class Finding:
     symbol: str | None
     problem: str
     advice: str
-    severity: Literal["error", "warning"] = "error"
+    severity: Literal["error", "warning", "note"] = "error"
 
     def sentence(self) -> str:
         place = self.file
@@ -36,6 +36,19 @@ class UnusableFile(Exception):
     def __init__(self, path: Path, problem: str, advice: str, row: int | None = None) -> None:
         self.finding = Finding(str(path), row, None, problem, advice)
         super().__init__(self.finding.sentence())
+
+
+SEVERITIES = ("error", "warning", "note")
+
+
+def by_severity(findings: Iterable[Finding]) -> list[Finding]:
+    """Errors first; what is said twice is said once."""
+    once = dict.fromkeys(findings)
+    return sorted(once, key=lambda finding: SEVERITIES.index(finding.severity))
+
+
+def more(count: int) -> str:
+    return "" if count <= 1 else f" (and {count - 1} more like it)"
 
 
 def errors(findings: Iterable[Finding]) -> list[Finding]:

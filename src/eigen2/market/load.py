@@ -86,7 +86,7 @@ def _read(
     """Raw prices, the market's name, what must be known about it, and the warnings if it is a file."""
     name = canonical_name(config.data)
     if name is None:
-        prices, warnings = _read_file(config.data, kept)
+        prices, warnings = _read_file(config, kept)
         close_only = (CLOSE_ONLY,) if prices.open is None else ()
         caveats = (*close_only, *(finding.sentence() for finding in warnings))
         return prices, Path(config.data).stem, caveats, tuple(warnings)
@@ -97,7 +97,8 @@ def _read(
     return prices, name, SYNTHETIC[name].caveats, None
 
 
-def _read_file(data: str, kept: Path | None) -> tuple[Prices, list[Finding]]:
+def _read_file(config: MarketConfig, kept: Path | None) -> tuple[Prices, list[Finding]]:
+    data = config.data
     path = Path(data).expanduser()
     if kept is not None:
         return read_kept(kept, path)
@@ -106,7 +107,7 @@ def _read_file(data: str, kept: Path | None) -> tuple[Prices, list[Finding]]:
         advice = f"did you mean {near}?" if near else f"known names are {', '.join(known_names())}"
         sentence = f"env.data={data} is neither a file nor a known market; {advice}"
         raise MissingDataError("env.data", data, sentence)
-    return read_prices(path)
+    return read_prices(path, config.day_first)
 
 
 def _tradable(prices: Prices, config: MarketConfig) -> npt.NDArray[np.int64]:

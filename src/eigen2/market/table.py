@@ -1,9 +1,15 @@
-"""From a file to a table of named columns. Looks at the first bytes, believes no extension, unpickles nothing."""
+"""From a file to a table of columns. Looks at the first bytes, believes no extension, unpickles nothing.
 
-import csv
-import io
-from dataclasses import dataclass
-from itertools import chain
+A table is opened first: its labels are known, and the first cell of each column. Which columns are read, and which of them
+as numbers, is for the layout to say.
+"""
+
+import ast
+import gzip
+import re
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
@@ -12,14 +18,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from eigen2.market.findings import UnusableFile
-from eigen2.market.headers import check_labels, refuse_second_header
 
 CSV_OR_PARQUET: Final = "give a CSV or parquet file"
+LARGEST_TEXT: Final = 4 << 30
+"""Bytes that a compressed file may unpack to."""
 
 _FOREIGN: Final = (
-    (b"\x1f\x8b", "is compressed with gzip", "unpack it first, or save it as parquet"),
     (b"(\xb5/\xfd", "is compressed with zstd", "unpack it first, or save it as parquet"),
-    (b"PK\x03\x04", "is a zip archive or an Excel workbook", "export the sheet as CSV"),
+    (b"PK\x03\x04", "is a zip archive or an Excel workbook", "unpack it, or export the sheet as CSV"),
     (b"\xd0\xcf\x11\xe0", "is an old Excel workbook", "export the sheet as CSV"),
     (b"\x89HDF", "is an HDF5 file", CSV_OR_PARQUET),
     (b"ARROW1", "is a Feather file", "save it as parquet"),
@@ -27,21 +33,52 @@ _FOREIGN: Final = (
     (b"\x93NUMPY", "is a NumPy array without column names", CSV_OR_PARQUET),
 )
 _PARQUET: Final = b"PAR1"
+_GZIP: Final = b"\x1f\x8b"
 _BINARY_PICKLE: Final = tuple(bytes([0x80, protocol]) for protocol in range(2, 6))
 
+_TUPLE: Final = re.compile(r"\(.*,.*\)")
 
-@dataclass(frozen=True)
-class Table:
-    """Columns as read. The frame's index holds the rows' numbers in the file; labels are unique and not empty."""
+Label = tuple[str, ...]
+"""The names of a column, one for each level of the header."""
+
+
+class Table(ABC):
+    """An opened file. Columns are known by their position."""
 
     path: Path
-    frame: pd.DataFrame
+    labels: tuple[Label, ...]
+    header_row: int | None
+    """Where the labels stand, for messages."""
+    source: str
+    """CSV, parquet, ..."""
+
+    @abstractmethod
+    def sample(self, column: int) -> str:
+        """The first cell of a column as text, empty if there is none."""
+
+    @abstractmethod
+    def read(self, text: Collection[int], numbers: Collection[int]) -> pd.DataFrame:
+        """The chosen columns under their positions; the index holds the rows' numbers in the file.
+
+        `numbers` are float64 unless a cell cannot be read as a number; then that column holds the cells as text.
+        """
 
 
-def read_table(path: Path) -> Table:
+def levels_of(text: str) -> Label:
+    """The levels of a label; pandas writes pairs into parquet as ('Close', 'AAPL')."""
+    if _TUPLE.fullmatch(text) is None:
+        return (text.strip(),)
+    try:
+        found = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return (text,)
+    return tuple(str(part).strip() for part in found) if isinstance(found, tuple) else (text,)
+
+
+def open_table(path: Path) -> Table:
     """Raises UnusableFile with a sentence when there is no table in the file."""
-    if path.is_dir():
-        raise UnusableFile(path, "is a directory", "name the file inside it")
+    from eigen2.market.csv_table import CsvTable
+
     try:
         with path.open("rb") as file:
             head = file.read(64)
@@ -61,105 +98,83 @@ def read_table(path: Path) -> Table:
         if head.startswith(magic):
             raise UnusableFile(path, problem, advice)
     if head.startswith(_PARQUET):
-        return _read_parquet(path)
+        return ParquetTable(path)
     if path.suffix.lower() in {".parquet", ".pq"}:
         raise UnusableFile(
             path, "is named parquet but is not (its first bytes are not PAR1)", "export it again"
         )
-    return _read_csv(path)
+    if head.startswith(_GZIP):
+        return CsvTable(path, _unpacked(path), "CSV, gzip")
+    return CsvTable(path, path.read_bytes(), "CSV")
 
 
-def _read_parquet(path: Path) -> Table:
+def _unpacked(path: Path) -> bytes:
     try:
+        with gzip.open(path) as file:
+            content = file.read(LARGEST_TEXT + 1)
+    except (OSError, EOFError, zlib.error):
+        raise UnusableFile(path, "is truncated or damaged gzip", "copy it again from its source") from None
+    if len(content) > LARGEST_TEXT:
+        raise UnusableFile(path, f"unpacks to more than {LARGEST_TEXT >> 30} GiB", "save it as parquet")
+    return content
+
+
+class ParquetTable(Table):
+    def __init__(self, path: Path) -> None:
+        self.path, self.header_row, self.source = path, None, "parquet"
         # A file handle, not a path: pyarrow would read partition keys out of the directory names.
-        with path.open("rb") as file:
-            labels = pq.ParquetFile(file).schema_arrow.names
-            check_labels(path, labels, row=None)
-            repeated = [label for label in labels if label.lower() == "symbol"]
-            table = pq.ParquetFile(file, read_dictionary=repeated).read(use_threads=False)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        reason = str(error).splitlines()[0]
-        raise UnusableFile(
-            path, f"is truncated or damaged parquet ({reason})", "copy it again from its source"
-        ) from None
-    if table.num_rows == 0:
-        raise UnusableFile(path, "has columns but no rows", "add one row per day")
-    nested = [field.name for field in table.schema if pa.types.is_nested(field.type)]
-    if nested:
-        raise UnusableFile(path, f"column {nested[0]} holds lists or records", "store one number per cell")
-    frame = table.to_pandas(
-        ignore_metadata=True, date_as_object=False, split_blocks=True, self_destruct=True, use_threads=False
-    )
-    frame.columns = pd.Index([str(label).strip() for label in frame.columns])
-    frame.index = pd.RangeIndex(1, len(frame) + 1)
-    return Table(path, frame)
+        with _damage_named(path), path.open("rb") as file:
+            opened = pq.ParquetFile(file)
+            self._schema = opened.schema_arrow
+            self.rows = int(opened.metadata.num_rows)
+        if self.rows == 0:
+            raise UnusableFile(path, "has columns but no rows", "add one row per day")
+        for field in self._schema:
+            if pa.types.is_nested(field.type):
+                raise UnusableFile(
+                    path, f"column {field.name} holds lists or records", "store one number per cell"
+                )
+        self.labels = tuple(levels_of(name) for name in self._schema.names)
+
+    def sample(self, column: int) -> str:
+        kind = self._schema.field(column).type
+        if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+            return "2020-01-31"
+        with _damage_named(self.path), self.path.open("rb") as file:
+            batches = pq.ParquetFile(file).iter_batches(1, [0], columns=[self._schema.names[column]])
+            first = next(iter(batches)).column(0)[0].as_py()
+        return "" if first is None else str(first).strip()
+
+    def read(self, text: Collection[int], numbers: Collection[int]) -> pd.DataFrame:
+        wanted = sorted({*text, *numbers})
+        names = [self._schema.names[column] for column in wanted]
+        repeated = [name for column, name in zip(wanted, names, strict=True) if column in text]
+        with _damage_named(self.path), self.path.open("rb") as file:
+            table = pq.ParquetFile(file, read_dictionary=repeated).read(names, use_threads=False)
+        table = table.select(names).rename_columns([str(column) for column in wanted])
+        frame: pd.DataFrame = table.to_pandas(
+            ignore_metadata=True,
+            date_as_object=False,
+            split_blocks=True,
+            self_destruct=True,
+            use_threads=False,
+        )
+        frame.columns = pd.Index(wanted)
+        frame.index = pd.RangeIndex(1, len(frame) + 1)
+        return frame
 
 
-def _read_csv(path: Path) -> Table:
-    text = _decode(path)
-    if not text.strip():
-        raise UnusableFile(path, "holds nothing but blanks", CSV_OR_PARQUET)
-    labels = _check_lines(path, text)
-    frame = pd.read_csv(
-        io.StringIO(text),
-        header=0,
-        names=labels,
-        index_col=False,
-        skip_blank_lines=False,
-        skipinitialspace=True,
-        low_memory=False,
-        dtype={label: "str" for label in labels if label.lower() in {"date", "symbol"}},
-        # Only what cannot be a word: a symbol may well be called NA or NULL.
-        keep_default_na=False,
-        na_values=["", "nan", "NaN", "NAN"],
-    )
-    frame.index = pd.RangeIndex(2, len(frame) + 2)
-    frame = frame.dropna(how="all")
-    if frame.empty:
-        raise UnusableFile(path, "has a header but no rows", "add one row per day")
-    return Table(path, frame)
+class _damage_named:
+    """Around reading parquet: what pyarrow raises becomes one sentence about the file."""
 
+    def __init__(self, path: Path) -> None:
+        self._path = path
 
-def _decode(path: Path) -> str:
-    content = path.read_bytes()
-    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise UnusableFile(path, "is UTF-16 text", "save it as UTF-8")
-    if b"\x00" in content:
-        raise UnusableFile(path, "is neither text nor parquet", CSV_OR_PARQUET)
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise UnusableFile(path, "is not UTF-8 text", "save it with the encoding UTF-8", line) from None
+    def __enter__(self) -> None: ...
 
-
-def _check_lines(path: Path, text: str) -> list[str]:
-    """The header's labels; every line must have as many fields."""
-    reader = csv.reader(io.StringIO(text), skipinitialspace=True)
-    try:
-        labels = [label.strip() for label in next(reader)]
-        if len(labels) < 2:
-            _explain_single_column(path, labels)
-        second = next(reader, [])
-        refuse_second_header(path, labels, second)
-        check_labels(path, labels, row=1)
-        for fields in chain([second], reader):
-            if fields and len(fields) != len(labels):
-                problem = f"has {len(fields)} fields where the header has {len(labels)}"
-                raise UnusableFile(path, problem, "repair or remove this line", reader.line_num)
-    except csv.Error as error:
-        raise UnusableFile(path, f"is not a CSV table ({error})", CSV_OR_PARQUET, reader.line_num) from None
-    return labels
-
-
-def _explain_single_column(path: Path, labels: list[str]) -> None:
-    header = labels[0] if labels else ""
-    for separator, name in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
-        if separator in header:
-            raise UnusableFile(path, f"separates its columns by {name}", "separate them by commas", 1)
-    raise UnusableFile(
-        path,
-        "is not a table: its first line has a single field",
-        "start with a header: date, SYM1, SYM2, ...",
-        1,
-    )
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        if isinstance(error, (pa.ArrowException, OSError, ValueError)):
+            reason = str(error).splitlines()[0]
+            raise UnusableFile(
+                self._path, f"is truncated or damaged parquet ({reason})", "copy it again from its source"
+            ) from None
