@@ -36,6 +36,10 @@ class RunConfig(Section):
     """Name of the run; <alg>_<env>_seed<seed> when null."""
     grace_seconds: float = Field(60.0, ge=0, json_schema_extra=OPERATES)
     """After a signal, how long the step in progress may take before it is dropped."""
+    stall_minutes: float = Field(10.0, ge=0, json_schema_extra=OPERATES)
+    """Warn when a phase makes no progress for so long, and write down where every thread is; 0: never."""
+    stall_abort: bool = Field(False, json_schema_extra=OPERATES)
+    """End a run that makes no progress for `stall_minutes` with exit code 75, so that it can be resumed."""
     keep_data: bool = Field(True, json_schema_extra=OPERATES)
     """Keep a copy of your own data file inside the run, so that it resumes where the file is not. A copy that a run has
     stays."""

@@ -114,8 +114,15 @@ class Trainer(ABC):
         self.replay = replay
 
     def take_records(self) -> dict[str, list[dict[str, Any]]]:
-        """Further log records of the last step, by log (`lineage`)."""
+        """Further log records of the last step, by log (`lineage`). Records of `events` have a `kind` and a `message`,
+        which people see too."""
         return {}
+
+    def drop_caches(self) -> None:
+        """Memory is nearly used up: let go of what can be made again, and evaluate less at a time from now on. What is
+        computed stays the same, to the last bit. Called between steps and from inside `Services.progress`."""
+        if self.replay is not None:
+            self.replay.sampler.drop_batches()
 
     def owners(self) -> dict[str, int]:
         """Bytes held in RAM, by name: data, networks, optimiser, replay, caches."""

@@ -90,6 +90,11 @@ class Checkpointer:
         if wait:
             self.collect(must_succeed=True)
 
+    @property
+    def copy_bytes(self) -> int:
+        """What a save copies, as far as that is known: the state of the last one."""
+        return self._copied_bytes
+
     def owners(self) -> dict[str, int]:
         """Bytes of the copy that is being written."""
         return {"checkpoint": self._copied_bytes if self._saver.busy else 0}

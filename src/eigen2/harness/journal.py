@@ -8,6 +8,7 @@ import errno
 import json
 import math
 import os
+import threading
 import time
 from collections.abc import Mapping
 from io import BufferedReader
@@ -20,41 +21,52 @@ from eigen2.store.durable import open_log
 from eigen2.store.layout import LINE_LIMIT
 from eigen2.store.plain_files import open_plain
 
+LASTING = ("stall", "memory_short", "memory_full", "exit")
+"""Events that a resume keeps, although they came after its checkpoint."""
+
 
 class Journal:
     """Appends records to <directory>/<name>.jsonl, one JSON object per line.
 
-    A full disk does not lose records: they wait in memory and are written, in order, when there is room again.
+    A full disk does not lose records: they wait in memory and are written, in order, when there is room again. Any
+    thread may append.
     """
 
     def __init__(self, directory: Path, names: tuple[str, ...]) -> None:
         self._files = {name: open_log(directory / f"{name}.jsonl") for name in names}
         self._waiting: dict[str, bytes] = dict.fromkeys(names, b"")
+        self._lock = threading.RLock()
 
     def append(self, name: str, record: Mapping[str, Any]) -> None:
         if name not in self._waiting:
             raise ValueError(f"there is no log called {name!r}, only {', '.join(self._waiting)}")
         line = json.dumps(plain(record), allow_nan=False, separators=(",", ":")) + "\n"
-        self._waiting[name] += line.encode()
-        try:
-            self._flush(name)
-        except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
-                raise
+        with self._lock:
+            self._waiting[name] += line.encode()
+            try:
+                self._flush(name)
+            except OSError as error:
+                if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+                    raise
 
     def event(self, kind: str, message: str, **facts: Any) -> None:
         self.append("events", {"time": round(time.time(), 3), "kind": kind, "message": message, **facts})
 
     def sizes(self) -> dict[str, int]:
         """Bytes of each log now, complete and durable; raises OSError while the disk does not take them."""
-        for name, file in self._files.items():
-            self._flush(name)
+        with self._lock:
+            for name in self._files:
+                self._flush(name)
+            found = {name: os.fstat(file.fileno()).st_size for name, file in self._files.items()}
+        # Not under the lock: a slow disk keeps nobody from appending.
+        for file in self._files.values():
             os.fsync(file.fileno())
-        return {name: os.fstat(file.fileno()).st_size for name, file in self._files.items()}
+        return found
 
     def close(self) -> None:
-        for file in self._files.values():
-            file.close()
+        with self._lock:
+            for file in self._files.values():
+                file.close()
 
     def _flush(self, name: str) -> None:
         file, data = self._files[name], self._waiting[name]
@@ -80,6 +92,23 @@ def cut_back(directory: Path, sizes: Mapping[str, int]) -> None:
             with open_log(path) as file:
                 file.truncate(size)
                 os.fsync(file.fileno())
+
+
+def lasting_events(path: Path, size: int) -> list[dict[str, Any]]:
+    """Events after the first `size` bytes that are about the process, not about the steps that a resume takes again."""
+    if not path.exists():
+        return []
+    found = []
+    with open_plain(path) as raw, BufferedReader(raw) as file:
+        file.seek(size)
+        while (line := file.readline(LINE_LIMIT)).endswith(b"\n"):
+            try:
+                record = load_table(line)
+            except ValueError:  # Not to be read, and cut away with the rest.
+                continue
+            if record.get("kind") in LASTING:
+                found.append(record)
+    return found
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:

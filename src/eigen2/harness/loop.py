@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from eigen2.algorithms.contract import Experiment, Trainer
+from eigen2.algorithms.contract import Experiment, Metrics, Trainer
 from eigen2.config import Config
 from eigen2.errors import DamagedStateError, Eigen2Error, RunGone, RunMoved, StoppedEarly, WorkersLostError
 from eigen2.harness.checkpointer import Checkpointer
@@ -21,12 +21,13 @@ from eigen2.harness.own_data import OwnData
 from eigen2.harness.recording import Recorder
 from eigen2.harness.run import Run
 from eigen2.harness.signals import StepDropped, StopSignals
+from eigen2.harness.watch import Watch
 from eigen2.store.checkpoints import Checkpoint
 
 
 def train(
     run: Run, config: Config, experiment: Experiment, checkpoint: Checkpoint | None,
-    own_data: OwnData, recorder: Recorder, signals: StopSignals, facts: dict[str, Any],
+    own_data: OwnData, recorder: Recorder, signals: StopSignals, watch: Watch, facts: dict[str, Any],
 ) -> None:  # fmt: skip
     """Train an owned `run` to its end, from the checkpoint that `experiment` holds or from the beginning.
 
@@ -36,7 +37,7 @@ def train(
     _note(run, screen.say, **_start_facts(run, experiment, checkpoint), **facts)
     try:
         with screen, run.journal(None if checkpoint is None else checkpoint.manifest.logs) as journal:
-            _run_to_end(run, config, experiment, checkpoint, own_data, recorder, signals, journal)
+            _run_to_end(run, config, experiment, checkpoint, own_data, recorder, signals, watch, journal)
     except RunGone as error:
         _note_elsewhere(run, error, screen.say)
         raise
@@ -52,13 +53,14 @@ def train(
 
 def _run_to_end(
     run: Run, config: Config, experiment: Experiment, checkpoint: Checkpoint | None,
-    own_data: OwnData, recorder: Recorder, signals: StopSignals, journal: Journal,
+    own_data: OwnData, recorder: Recorder, signals: StopSignals, watch: Watch, journal: Journal,
 ) -> None:  # fmt: skip
     trainer = experiment.trainer
     start = step = 0 if checkpoint is None else checkpoint.manifest.step
     origin = identity(config, experiment.data_fingerprint)
     checkpointer = Checkpointer(run, config, trainer, origin, own_data, journal, recorder.screen.say)
     recorder.begin(run, trainer, journal, step, checkpointer.owners)
+    watch.trains(run, trainer, journal)
     metrics: dict[str, float] = {}
     try:
         if checkpoint is None:
@@ -68,34 +70,55 @@ def _run_to_end(
             return
         else:
             journal.event("resume", f"run {run.name} goes on after step {step}")
-        while not trainer.done and signals.received is None:
-            metrics = _step(trainer, signals)
-            step += 1
+        dropped = False
+        while not (trainer.done or dropped) and signals.received is None:
+            taken = _step(trainer, signals)
+            if taken is None:
+                dropped = True
+                break
+            step, metrics = step + 1, taken
             recorder.stepped(step, metrics)
             _check_place(run)
-            if step % config.checkpoint.every == 0 and not trainer.done and signals.received is None:
+            watch.stepped()
+            due = step % config.checkpoint.every == 0 or watch.short
+            if due and not trainer.done and signals.received is None:
                 checkpointer.save(step, metrics)
                 recorder.saved()
-        if trainer.done:
+        watch.stops()
+        if trainer.done and not dropped:
             checkpointer.save(step, metrics, "final", wait=True)
             return
-        checkpointer.save(step, metrics, wait=True)
-    except StepDropped:
-        checkpointer.collect()
-        journal.event("dropped", f"step {step + 1} did not end within the grace period and was dropped")
+        reason = watch.reason(recorder.grown)
+        if dropped:
+            journal.event("dropped", f"step {step + 1} was dropped before its end")
+        if dropped or not watch.has_room(checkpointer.copy_bytes):
+            checkpointer.collect()
+        else:
+            checkpointer.save(step, metrics, wait=True)
     finally:
         recorder.end()
         checkpointer.close()
     safe = start if checkpointer.safe_step is None else checkpointer.safe_step
     raise StoppedEarly(
-        f"Stopped by {signals.received}; step {safe} is saved and `eigen2 train --resume {run.path}` goes on from there."
+        f"Stopped by {reason}; step {safe} is saved and `eigen2 train --resume {run.path}` goes on from there{watch.hint}."
     )
 
 
-def _step(trainer: Trainer, signals: StopSignals) -> dict[str, float]:
+def _step(trainer: Trainer, signals: StopSignals) -> dict[str, float] | None:
+    """None when the step was dropped; what it had in memory is then free again."""
+    try:
+        metrics = _undisturbed(trainer, signals)
+    except StepDropped:
+        signals.step_ends()
+        return None
+    known = {name: float(value) for name, value in metrics.items()}
+    return known | ({"best_score": trainer.best_score} if math.isfinite(trainer.best_score) else {})
+
+
+def _undisturbed(trainer: Trainer, signals: StopSignals) -> Metrics:
     signals.step_begins()
     try:
-        metrics = trainer.step()
+        return trainer.step()
     except WorkersLostError as error:
         # A signal to the whole process group ends the workers too: then the step is lost, not the run.
         if signals.received is not None:
@@ -103,8 +126,6 @@ def _step(trainer: Trainer, signals: StopSignals) -> dict[str, float]:
         raise
     finally:
         signals.step_ends()
-    known = {name: float(value) for name, value in metrics.items()}
-    return known | ({"best_score": trainer.best_score} if math.isfinite(trainer.best_score) else {})
 
 
 def restore(

@@ -7,10 +7,11 @@ from typing import Any
 
 from eigen2.algorithms.contract import Trainer
 from eigen2.harness.console import TrainingConsole
-from eigen2.harness.journal import Journal
+from eigen2.harness.journal import Journal, read_log
 from eigen2.harness.run import Run
 from eigen2.memory.pictures import account
 from eigen2.memory.profiler import Profiler
+from eigen2.memory.verdict import assess
 
 KEPT = 2_000
 """Records that an account on the console looks back on."""
@@ -24,10 +25,13 @@ class Recorder:
 
     def __init__(self, screen: TrainingConsole, verbose: int = 0) -> None:
         self.screen, self._verbose = screen, verbose
+        self.heard: Callable[[str], None] = lambda phase: None
+        """Told of every sign of progress, with its phase."""
         self._profiler: Profiler | None = None
         self._recent: deque[dict[str, Any]] = deque(maxlen=KEPT)
 
     def progress(self, phase: str, done: int, total: int) -> None:
+        self.heard(phase)
         self.screen.phase(phase, done, total)
         if self._profiler is not None:
             self._profiler.phase(phase, done, total)
@@ -47,7 +51,11 @@ class Recorder:
         self._journal.append("metrics", {"step": step, **metrics})
         for name, records in self._trainer.take_records().items():
             for record in records:
-                self._journal.append(name, record)
+                if name == "events":
+                    self.screen.say(str(record["message"]))
+                    self._journal.event(**record)
+                else:
+                    self._journal.append(name, record)
         for sentence in self._run.upload_news():
             self._journal.event("cloud", sentence)
         self._remember(step)
@@ -56,6 +64,14 @@ class Recorder:
         """A checkpoint was taken: what that costs is a phase of its own, in the record of the next step."""
         if self._profiler is not None:
             self._profiler.closed("checkpoint")
+
+    def grown(self, most: int) -> str:
+        """What has grown, for people: of a run that leaks its verdict, else the owner that grew most; `most` is what
+        this process had at its peak."""
+        found = assess(read_log(self._run.log("memory")))
+        if found.leak:
+            return found.sentence
+        return "" if self._profiler is None else self._profiler.grown(most)
 
     def end(self) -> None:
         if self._profiler is not None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from eigen2.cloud.pins import pinned_objects
 from eigen2.errors import ConfigError, DamagedStateError, RunGone
-from eigen2.harness.journal import Journal, cut_back, plain, read_log
+from eigen2.harness.journal import Journal, cut_back, lasting_events, plain, read_log
 from eigen2.harness.lock import RunLock
 from eigen2.harness.place import Place, held
 from eigen2.store.bounded_json import load_table
@@ -214,9 +214,13 @@ class Run:
 
     @contextmanager
     def journal(self, sizes: Mapping[str, int] | None) -> Iterator[Journal]:
-        """The logs, cut back to the `sizes` of a checkpoint, or emptied when a run begins anew; owners only."""
+        """The logs, cut back to the `sizes` of a checkpoint, or emptied when a run begins anew; owners only. Why earlier
+        processes ended or were stuck stays on record."""
+        lasting = [] if sizes is None else lasting_events(self.log("events"), sizes.get("events", 0))
         cut_back(self.path, dict.fromkeys(LOGS, 0) if sizes is None else sizes)
         with closing(Journal(self.path, LOGS)) as journal:
+            for record in lasting:
+                journal.append("events", record)
             if self.uploads is not None:
                 self.uploads.start()
             yield journal

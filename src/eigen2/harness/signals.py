@@ -2,10 +2,12 @@
 
 The first SIGTERM, SIGINT, SIGUSR1 or SIGUSR2 asks for a stop: the step in progress may finish within the grace
 period, after which it is dropped by raising `StepDropped` in the main thread. A second SIGINT exits at once.
+Another thread that sees a reason to stop drops the step without grace.
 """
 
 import os
 import signal
+import threading
 from types import FrameType, TracebackType
 from typing import Any, Self
 
@@ -22,6 +24,7 @@ class StopSignals:
     def __init__(self, grace_seconds: float) -> None:
         self.grace_seconds = grace_seconds
         self.received: str | None = None
+        """What asked for a stop."""
         self._in_step = False
         self._previous: dict[int, Any] = {}
 
@@ -43,6 +46,18 @@ class StopSignals:
     def step_ends(self) -> None:
         self._in_step = False
         signal.setitimer(signal.ITIMER_REAL, 0)
+
+    @property
+    def in_step(self) -> bool:
+        return self._in_step
+
+    def drop(self, reason: str) -> None:
+        """From another thread: stop, and drop the step in progress. To be called again if the step goes on: code that
+        is not Python's is not interrupted, and an exception may get lost."""
+        self.received = self.received or reason
+        number = threading.main_thread().ident
+        assert number is not None
+        signal.pthread_kill(number, signal.SIGALRM)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if number == signal.SIGALRM:

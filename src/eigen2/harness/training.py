@@ -29,6 +29,7 @@ from eigen2.harness.run import Run
 from eigen2.harness.signals import StopSignals
 from eigen2.harness.sync import fetch_run, is_url
 from eigen2.harness.syncing import Cloud, free_name, giving_back, located, open_cloud, uploading
+from eigen2.harness.watch import Watch
 from eigen2.store.checkpoints import Recovery
 
 
@@ -79,6 +80,8 @@ def start_run(
         planner.require(planner.computed())
     with ExitStack() as holding, ExitStack() as ownership:
         signals = ownership.enter_context(StopSignals(config.run.grace_seconds))
+        watch = holding.enter_context(Watch(config.run, signals, screen))
+        recorder.heard = watch.heard
         with algorithm.open(config, host.services) as experiment:
             facts = experiment.load_dataset()
             own_data = OwnData(config, experiment, None)
@@ -92,10 +95,12 @@ def start_run(
             screen.say(box(wanted, planner.room))
             ownership.enter_context(run.owned())
             with uploading(run, cloud, console) as uploaded:
-                train(run, config, experiment, None, own_data, recorder, signals, facts)
+                train(run, config, experiment, None, own_data, recorder, signals, watch, facts)
                 ownership.close()
+                watch.evaluates()
                 result = _conclude(run, experiment, screen)
                 note_actual(run, screen.say)
+                watch.stops()
             return result | uploaded
 
 
@@ -136,9 +141,11 @@ def _resumed(
     else:
         config = cloud.settled_in(config)
     algorithm = registry.algorithm(config.alg.kind)
-    with ExitStack() as ownership:
+    with ExitStack() as holding, ExitStack() as ownership:
         lock = ownership.enter_context(run.owned())
         signals = ownership.enter_context(StopSignals(config.run.grace_seconds))
+        watch = holding.enter_context(Watch(config.run, signals, screen))
+        recorder.heard = watch.heard
         if lock.warning:
             screen.say(lock.warning)
         # A file that is named now is read, whatever the run keeps.
@@ -162,10 +169,12 @@ def _resumed(
             if named:
                 own_data.put_back(run.checkpoints)
             with uploading(run, cloud, console) as uploaded:
-                train(run, config, experiment, checkpoint, own_data, recorder, signals, facts)
+                train(run, config, experiment, checkpoint, own_data, recorder, signals, watch, facts)
                 ownership.close()
+                watch.evaluates()
                 result = _conclude(run, experiment, screen)
                 note_actual(run, screen.say)
+                watch.stops()
             return result | uploaded
 
 

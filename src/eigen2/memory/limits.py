@@ -1,6 +1,7 @@
 """How much memory this process may use, and how much of that is used.
 
-    limit()            the smallest of cgroup, machine and rlimit, with its name
+    limits()           cgroups, machine and rlimits, each with its name
+    limit()            the smallest of them
     in_use(limit)      bytes that count against it now
 
 What counts differs: a cgroup counts all its processes and their page cache, which the kernel gives back when it is
@@ -28,10 +29,18 @@ class Limit:
     """Directory of the cgroup that sets it."""
 
 
-def limit(proc: Path = Path("/proc/self")) -> Limit:
-    """The smallest limit of this process; `proc` is where the kernel describes it."""
-    machine = Limit(int(psutil.virtual_memory().total), "machine")
-    return min((machine, *_cgroups(proc), *_rlimits()), key=lambda found: found.bytes)
+PROC = Path("/proc/self")
+"""Where the kernel describes this process."""
+
+
+def limits(proc: Path = PROC) -> list[Limit]:
+    """All that bound this process; more than one may be near."""
+    return [Limit(int(psutil.virtual_memory().total), "machine"), *_cgroups(proc), *_rlimits()]
+
+
+def limit(proc: Path = PROC) -> Limit:
+    """The smallest limit of this process."""
+    return min(limits(proc), key=lambda found: found.bytes)
 
 
 def in_use(of: Limit | None = None) -> int:

@@ -18,6 +18,7 @@ from eigen2.memory.growth import judge, part
 from eigen2.memory.holders import holder
 from eigen2.memory.inspection import Inspection
 from eigen2.memory.readings import Meter, Reading
+from eigen2.memory.words import size_words
 
 SEVERE = 32_000_000
 """Unexplained growth, in bytes, that is worth more of the run's time."""
@@ -65,6 +66,7 @@ class Profiler:
         self._fills: list[float] = []
         self._next_judgement = 12
         reading = self._meter.read()
+        self._began = (reading.own, dict(self._held))
         self._level = reading.own - self._filled
         with self._detailing.paying():
             details = self._meter.details()
@@ -144,6 +146,30 @@ class Profiler:
             self._suspect()
         self._by_phase = self._reading.allows or self._inspection is not None
         return found
+
+    def grown(self, most: int) -> str:
+        """What has grown most since the beginning, for people; `most` is what this process had at its peak."""
+        own, held = self._began
+        self._held, now = self._owners(), self._meter.read().own
+        grown = {name: size - held.get(name, 0) for name, size in self._held.items()}
+        owner = max(grown, key=grown.__getitem__, default="")
+        passing, undeclared = most - now, now - own - sum(grown.values())
+        if passing > max(undeclared, grown.get(owner, 0)):
+            return f"the {self._phase or 'last'} phase took {size_words(passing)} beside what is held between steps"
+        if undeclared > grown.get(owner, 0):
+            return f"memory that no owner declares grew by {size_words(undeclared)}{self._largest()}"
+        return f"{owner} grew by {size_words(grown.get(owner, 0))} to {size_words(self._held.get(owner, 0))}"
+
+    def _largest(self) -> str:
+        found = census.take(self._outside)
+        kinds = found.kinds()
+        if not kinds:
+            return ""
+        kind = max(kinds, key=lambda name: kinds[name]["bytes"])
+        largest = sorted((b for b in found.blocks if b.kind == kind), key=lambda b: -b.bytes)[:3]
+        named = {holder(block.keeper, block.inside) for block in largest} - {None}
+        by = f", held by {' and '.join(sorted(map(str, named)))}" if named else ""
+        return f"; there are {size_words(kinds[kind]['bytes'])} of {kind}{by}"
 
     def close(self) -> None:
         self._meter.close()

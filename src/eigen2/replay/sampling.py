@@ -70,6 +70,10 @@ class Sampler:
         """Of the batches whose memory is reused."""
         return sum(output.nbytes for output in self._outputs.values())
 
+    def drop_batches(self) -> None:
+        """Forget that memory; batches that are in use keep theirs."""
+        self._outputs.clear()
+
     def uniform(self, n: int, n_step: int, gamma: float, recent_window: int) -> Batch:
         self._require(1)
         stream = self.streams["uniform" if n_step == 1 else "n_step"]

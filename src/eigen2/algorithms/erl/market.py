@@ -21,12 +21,15 @@ from eigen2.replay import Replay, Schema
 
 PER_CENT = 100.0
 """Daily contributions are about 1e-3; critics see them in per cent."""
+KEPT_CORES = 16
+"""More batch sizes than a run has."""
 
 
 class MarketTask(MarketNetworks, ERLTask):
     def __init__(self, market: MarketData, env: TradingConfig, alg: ERLConfig, device: torch.device) -> None:
         super().__init__(market, env, alg, device)
         self._cores: dict[int, TradingCore] = {}
+        self._kept_cores = KEPT_CORES
         for split in (market.train, market.validation):
             self._last_start(split)
 
@@ -80,10 +83,17 @@ class MarketTask(MarketNetworks, ERLTask):
         )
 
     def _core(self, batch: int) -> TradingCore:
-        """One core per batch size, kept for the whole run."""
+        """One core per batch size, kept for the whole run unless memory is short."""
         if batch not in self._cores:
+            while len(self._cores) >= self._kept_cores:
+                self._cores.pop(next(iter(self._cores)))
             self._cores[batch] = TradingCore(self.market, self.env, batch)
         return self._cores[batch]
+
+    def drop_caches(self) -> None:
+        self._cores.clear()
+        self._kept_cores = 1
+        self.few_agents = True
 
     def _last_start(self, split: Split) -> int:
         """The last day on which an episode that ends inside the split can start."""

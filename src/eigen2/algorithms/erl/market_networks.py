@@ -74,6 +74,8 @@ class MarketNetworks:
         self.symbols = len(market.tradable)
         self.encoder = make_encoder(alg, env, self.tensors.channels)
         self.tiles = RowTiles.fitting(len(market.symbols), self.symbols, alg.hidden, device)
+        self.few_agents = False
+        """Act with two agents at a time, which takes less memory and gives the same bits."""
 
     def init_actor(self, agents: int, rng: torch.Generator) -> Params:
         """Untrained agents hold a bit of everything: in cash there would be nothing to learn from."""
@@ -226,6 +228,7 @@ class MarketNetworks:
         few = agents_in(actor)
         if self._is_wide(actor, len(rows)):
             few = max(2, KEPT_CELLS // (len(rows) * len(self.market.symbols)))
+        few = min(few, 2) if self.few_agents else few
         raw = [
             self._decide(some, projected[chosen][:, rows], holdings[chosen], account[chosen])
             for chosen in agents_at_a_time(agents_in(actor), few)

@@ -142,6 +142,9 @@ class ERLTask(ABC):
         """Bytes held, by name."""
         return {}
 
+    def drop_caches(self) -> None:  # noqa: B027
+        """Let go of what can be made again, and work on less at a time; results stay the same, to the last bit."""
+
     def close(self) -> None:  # noqa: B027
         """Close the environments."""
 

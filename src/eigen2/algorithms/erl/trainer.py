@@ -105,6 +105,10 @@ class ERLTrainer(Trainer):
     def take_records(self) -> dict[str, list[dict[str, Any]]]:
         return {"lineage": self.lineage}
 
+    def drop_caches(self) -> None:
+        super().drop_caches()
+        self.task.drop_caches()
+
     def owners(self) -> dict[str, int]:
         return {
             "actors": nbytes(self.actors),
