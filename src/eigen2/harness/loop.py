@@ -71,7 +71,7 @@ def _run_to_end(
         else:
             journal.event("resume", f"run {run.name} goes on after step {step}")
         dropped = False
-        while not (trainer.done or dropped) and signals.received is None:
+        while not trainer.done and signals.received is None:
             taken = _step(trainer, signals)
             if taken is None:
                 dropped = True
@@ -96,6 +96,7 @@ def _run_to_end(
         else:
             checkpointer.save(step, metrics, wait=True)
     finally:
+        watch.leaves()
         recorder.end()
         checkpointer.close()
     safe = start if checkpointer.safe_step is None else checkpointer.safe_step

@@ -94,8 +94,12 @@ class Watch:
         self._stage, self._trainer = "stopping", None
         self.heard("end")
 
+    def leaves(self) -> None:
+        """The journal is about to be closed."""
+        self._stage, self._trainer, self._journal = "stopping", None, None
+
     def evaluates(self) -> None:
-        self._stage, self._journal = "evaluating", None
+        self._stage = "evaluating"
         self.heard("evaluation")
 
     def reason(self, grown: Callable[[int], str]) -> str:
