@@ -195,6 +195,21 @@ def compare(
 
 
 @app.command()
+def dashboard(
+    root: Root = Path("runs"),
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8080,
+    host: Annotated[
+        str, typer.Option(help="Any other address than this machine's own needs a token.")
+    ] = "127.0.0.1",
+    token: Annotated[str | None, typer.Option(envvar="EIGEN2_TOKEN", help="Made up when not given.")] = None,
+) -> None:
+    """A live page over the runs of a directory; read-only. Ctrl-C ends it."""
+    from eigen2.report.serving import serve
+
+    serve(root.absolute(), host, port, token, typer.echo)
+
+
+@app.command()
 def verify(run: RunName, root: Root = Path("runs"), as_json: Json = False) -> None:
     """Check the hash of every stored byte of a run."""
     from eigen2.harness.directory import find_run

@@ -3,7 +3,6 @@
 A run may be training, stopped, crashed or damaged while it is looked at; none of that keeps a report from being made.
 """
 
-import json
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -11,13 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from eigen2.errors import DamagedStateError, Eigen2Error
+from eigen2.errors import Eigen2Error
 from eigen2.harness.listing import state_of
 from eigen2.harness.run import Run
 from eigen2.harness.tables import from_parquet
+from eigen2.report.logs import GrowingLog
 
 Result = TypeVar("Result")
-Records = list[dict[str, Any]]
 Table = Mapping[str, list[Any]]
 """Columns of one length; a value that a record lacks is None."""
 
@@ -68,70 +67,76 @@ class RunView:
         )
 
 
+class RunReader:
+    """Reads a run again and again; what has been read and cannot change is kept."""
+
+    def __init__(self, path: Path) -> None:
+        self.run = Run(path)
+        self.logs = {
+            name: GrowingLog(self.run.log(name), _memory_row if name == "memory" else dict)
+            for name in ("metrics", "lineage", "memory", "events", "evaluations")
+        }
+        self._series: dict[str, Table] = {}
+
+    def view(self) -> RunView:
+        run, problems = self.run, list[str]()
+
+        def attempt(work: Callable[[], Result], otherwise: Result) -> Result:
+            try:
+                return work()
+            except (Eigen2Error, OSError, ValueError) as error:
+                problems.append(str(error))
+                return otherwise
+
+        for log in self.logs.values():
+            attempt(log.refresh, False)
+            if log.bad:
+                problems.append(
+                    f"{log.path.name} is damaged: {log.bad} of {log.bad + log.count} lines are no records"
+                )
+        nothing: dict[str, Any] = {}
+        metadata, config = attempt(run.metadata, nothing), attempt(run.raw_config, nothing)
+        records = self.logs["evaluations"].records()
+        newest = {str(record.get("split")): record for record in records}
+        evaluations = [
+            StoredEvaluation(record, self._tables(record, problems))
+            for record in sorted(newest.values(), key=lambda record: _seconds(record.get("time")))
+        ]
+        return RunView(
+            path=run.path,
+            state=attempt(lambda: state_of(run, metadata), "damaged"),
+            metadata=metadata,
+            config=config if isinstance(config, dict) else {},
+            logs={name: self.logs[name].columns for name in ("metrics", "lineage", "memory")},
+            events=self.logs["events"].records(),
+            evaluations=evaluations,
+            uses=Counter(str(record.get("split")) for record in records),
+            disk=_disk(run.path),
+            problems=problems,
+        )
+
+    def _tables(self, record: dict[str, Any], problems: list[str]) -> dict[str, Table]:
+        """The series of an evaluation, every byte proven."""
+        named = record.get("series")
+        found: dict[str, Table] = {}
+        for name, digest in (named if isinstance(named, dict) else {}).items():
+            if str(digest) not in self._series:
+                try:
+                    self._series[str(digest)] = _read_table(self.run, str(digest))
+                except (Eigen2Error, OSError, ValueError) as error:
+                    problems.append(f"the series '{name}' cannot be shown: {error}")
+                    continue
+            found[str(name)] = self._series[str(digest)]
+        return found
+
+
 def read_run(path: Path) -> RunView:
-    run, problems = Run(path), list[str]()
-
-    def attempt(work: Callable[[], Result], otherwise: Result) -> Result:
-        try:
-            return work()
-        except (Eigen2Error, OSError, ValueError) as error:
-            problems.append(str(error))
-            return otherwise
-
-    def log(name: str) -> Records:
-        nothing: Records = []
-        return attempt(lambda: _records(run.log(name)), nothing)
-
-    nothing: dict[str, Any] = {}
-    metadata, config = attempt(run.metadata, nothing), attempt(run.raw_config, nothing)
-    records = log("evaluations")
-    newest = {str(record.get("split")): record for record in records}
-    evaluations = [
-        StoredEvaluation(record, _series(run, record, problems))
-        for record in sorted(newest.values(), key=lambda record: float(record.get("time") or 0))
-    ]
-    return RunView(
-        path=run.path,
-        state=attempt(lambda: state_of(run, metadata), "damaged"),
-        metadata=metadata,
-        config=config if isinstance(config, dict) else {},
-        logs={
-            "metrics": to_table(log("metrics")),
-            "lineage": to_table(log("lineage")),
-            "memory": to_table([_memory_row(record) for record in log("memory")]),
-        },
-        events=log("events"),
-        evaluations=evaluations,
-        uses=Counter(str(record.get("split")) for record in records),
-        disk=_disk(run.path),
-        problems=problems,
-    )
-
-
-def to_table(records: list[dict[str, Any]]) -> Table:
-    names = dict.fromkeys(name for record in records for name in record)
-    return {name: [record.get(name) for record in records] for name in names}
+    return RunReader(path).view()
 
 
 def panel_list(value: Any) -> list[dict[str, Any]]:
     """Panels as stored; what is none is left out: a report of a stranger's run shows what it can."""
     return [panel for panel in value if isinstance(panel, dict)] if isinstance(value, list) else []
-
-
-def _records(path: Path) -> list[dict[str, Any]]:
-    """Like `read_log`, but a line that is no record does not hide the others; it is counted."""
-    if not path.exists():
-        return []
-    found, bad = [], 0
-    content = path.read_bytes()
-    for line in content[: content.rfind(b"\n") + 1].splitlines():
-        try:
-            found.append(dict(json.loads(line)))
-        except (ValueError, TypeError, RecursionError):
-            bad += 1
-    if bad and not found:
-        raise DamagedStateError(f"{path.name} is damaged: none of its {bad} lines is a record")
-    return found
 
 
 def _memory_row(record: dict[str, Any]) -> dict[str, Any]:
@@ -142,19 +147,13 @@ def _memory_row(record: dict[str, Any]) -> dict[str, Any]:
     return row
 
 
-def _series(run: Run, record: dict[str, Any], problems: list[str]) -> dict[str, Table]:
-    named = record.get("series")
-    found: dict[str, Table] = {}
-    for name, digest in (named if isinstance(named, dict) else {}).items():
-        try:
-            columns = from_parquet(bytes(run.checkpoints.objects.read(str(digest))))
-        except (Eigen2Error, OSError, ValueError) as error:
-            problems.append(f"the series '{name}' cannot be shown: {error}")
-            continue
-        found[str(name)] = {
-            column: [_plain(value) for value in values.tolist()] for column, values in columns.items()
-        }
-    return found
+def _read_table(run: Run, digest: str) -> Table:
+    columns = from_parquet(bytes(run.checkpoints.objects.read(digest)))
+    return {column: [_plain(value) for value in values.tolist()] for column, values in columns.items()}
+
+
+def _seconds(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
 
 
 def _plain(value: Any) -> Any:
