@@ -21,7 +21,7 @@ from eigen2.envs.config import GymConfig, TradingConfig
 from eigen2.envs.control.config import ControlConfig, TasksConfig
 from eigen2.errors import ConfigError
 from eigen2.replay.config import ReplayConfig
-from eigen2.section import OPERATES, Section, computing
+from eigen2.section import OPERATES, STORED, Section, computing
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
@@ -151,16 +151,20 @@ def preset_config(choices: Mapping[str, str]) -> Config:
     return validate({**also, "alg": alg, "env": env, "presets": dict(choices)})
 
 
-def validate(values: Any) -> Config:
-    """Check types, ranges and keys, and whether the algorithm takes the environment; an error names key and rule."""
+def validate(values: Any, stored: bool = False) -> Config:
+    """Check types, ranges and keys, and whether the algorithm takes the environment; an error names key and rule.
+
+    `stored` is for the config of a run, which an earlier version may have written.
+    """
+    context = STORED if stored else None
     if not isinstance(values, Mapping):
         raise ConfigError(f"a config is a table of sections, not {type(values).__name__}")
     alg = values.get("alg")
     if not isinstance(alg, AlgorithmConfig):
         if not isinstance(alg, Mapping) or not isinstance(alg.get("kind"), str):
             raise ConfigError("`alg.kind` must name an algorithm")
-        alg = _validated(registry.algorithm(alg["kind"]).config, alg, "alg.")
-    config: Config = _validated(Config, {**values, "alg": alg})
+        alg = _validated(registry.algorithm(alg["kind"]).config, alg, "alg.", context)
+    config: Config = _validated(Config, {**values, "alg": alg}, "", context)
     reason = registry.algorithm(alg.kind).accepts(config.env)
     if reason is not None:
         raise ConfigError(reason)
@@ -187,9 +191,9 @@ def _differences(left: Mapping[str, Any], right: Mapping[str, Any]) -> dict[str,
     return {key: (a.get(key), b.get(key)) for key in sorted(a.keys() | b.keys()) if a.get(key) != b.get(key)}
 
 
-def _validated(kind: type[Any], values: Any, prefix: str = "") -> Any:
+def _validated(kind: type[Any], values: Any, prefix: str = "", context: dict[str, Any] | None = None) -> Any:
     try:
-        return kind.model_validate(values)
+        return kind.model_validate(values, context=context)
     except ValidationError as error:
         raise ConfigError("; ".join(_sentence(e, prefix) for e in error.errors())) from error
 

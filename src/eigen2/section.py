@@ -4,14 +4,15 @@ A key *computes*: it decides what a run computes and is part of its identity, so
 declared with `json_schema_extra=OPERATES` only says where, how often or how loud, and may change at every start. A key
 that was renamed names its former name, `json_schema_extra=was("old")`, so that stored configs still read. A key that
 may name a file of the user's is annotated `OwnFile`: the run's identity holds a fingerprint of what is in the file, so
-where it lies does not count.
+where it lies does not count. A key whose default is not what runs did before there was the key names what they did,
+`json_schema_extra=before(value)`: stored configs that do not have the key read so.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, ValidationInfo, model_validator
 from pydantic.fields import FieldInfo
 
 OPERATES: dict[str, Any] = {"operates": True}
@@ -19,6 +20,14 @@ OPERATES: dict[str, Any] = {"operates": True}
 
 def was(*names: str) -> dict[str, Any]:
     return {"was": list(names)}
+
+
+def before(value: Any) -> dict[str, Any]:
+    return {"before": [value]}
+
+
+STORED: dict[str, Any] = {"stored": True}
+"""The validation context of a config that a run stored, perhaps of an earlier version."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +46,12 @@ class Section(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _present_names(cls, values: Any) -> Any:
+    def _present_names(cls, values: Any, info: ValidationInfo) -> Any:
         if not isinstance(values, Mapping):
             return values
+        if info.context == STORED:
+            earlier = {name: _mark(field, "before") for name, field in cls.model_fields.items()}
+            values = {name: value[0] for name, value in earlier.items() if value} | dict(values)
         former = {old: name for name, field in cls.model_fields.items() for old in _mark(field, "was")}
         return {
             former.get(key, key) if former.get(key) not in values else key: v for key, v in values.items()

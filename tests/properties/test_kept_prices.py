@@ -43,7 +43,7 @@ def files(draw: st.DrawFn) -> tuple[pd.DataFrame, dict[str, Any]]:
             "hole": slice(place, place + 5),
         }
         close[hidden[kind], column] = np.nan
-    close[:, 0] = np.where(np.isnan(close[:, 0]), 9.0, close[:, 0])
+    close[:, 0] = np.where(np.isnan(close[:, 0]), 45.0, close[:, 0])
     dates = np.busday_offset(np.datetime64("2015-01-05"), np.arange(days)).astype(str)
     used = draw(
         st.sampled_from([{}, {"start": dates[8]}, {"end": dates[-9]}, {"start": dates[3], "end": dates[-2]}])

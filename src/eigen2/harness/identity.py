@@ -62,7 +62,7 @@ def described(changed: Mapping[str, tuple[Any, Any]]) -> str:
 
 def _readable(stored: Mapping[str, Any]) -> Config:
     try:
-        return validate(stored["config"])
+        return validate(stored["config"], stored=True)
     except ConfigError as error:
         raise DamagedStateError(
             f"The checkpoint was made by version {stored['version']} with a config that this version "

@@ -83,7 +83,7 @@ class Run:
             # A plug-in that is not installed here is no damage.
             registry.algorithm(str(values["alg"].get("kind")))
         try:
-            return validate(values)
+            return validate(values, stored=True)
         except ConfigError as error:
             raise DamagedStateError(f"{self.config_file} cannot be read as a config: {error}") from error
 

@@ -17,6 +17,7 @@ from eigen2.market.layout import read_grid
 from eigen2.market.prices import Prices
 from eigen2.market.splits import days_needed, too_few_days
 from eigen2.market.stock_splits import suspected_splits
+from eigen2.market.table import Rules
 
 LONG_GAP: Final = 20
 """A symbol unknown for more days in a row is two listings under one name."""
@@ -27,9 +28,17 @@ JUMP: Final = 3.0
 Cells = npt.NDArray[np.bool_]
 
 
+EXACT: Final = Rules()
+
+
+def rules_of(config: MarketConfig | None) -> Rules:
+    """How a config wants files to be read."""
+    return EXACT if config is None else Rules(config.day_first, config.judge_series)
+
+
 def check_file(path: Path, config: MarketConfig | None = None) -> list[Finding]:
     """Everything found in a file, errors first. With a config, also whether it has days enough for its splits."""
-    grid, findings = inspect(path, config.day_first if config is not None else None)
+    grid, findings = inspect(path, rules_of(config))
     if grid is not None and config is not None and grid.prices.days < days_needed(config):
         few = too_few_days(grid.prices.days, config, "the file")
         problem, advice = few.split("; ", 1)
@@ -37,31 +46,31 @@ def check_file(path: Path, config: MarketConfig | None = None) -> list[Finding]:
     return by_severity(findings)
 
 
-def read_prices(path: Path, day_first: bool | None = None) -> tuple[Prices, list[Finding]]:
+def read_prices(path: Path, rules: Rules = EXACT) -> tuple[Prices, list[Finding]]:
     """The prices, and warnings and notes about them; DataError with the first few errors if there are any."""
-    grid, findings = inspect(path, day_first)
+    grid, findings = inspect(path, rules)
     wrong = errors(findings)
     if grid is None or wrong:
         raise DataError(first_sentences(wrong))
     return grid.prices, findings
 
 
-def inspect(path: Path, day_first: bool | None = None) -> tuple[Grid | None, list[Finding]]:
+def inspect(path: Path, rules: Rules = EXACT) -> tuple[Grid | None, list[Finding]]:
     """What a file holds and everything found in it; None when it cannot be read at all."""
     try:
-        grid, findings = read_grid(path, day_first)
+        grid, findings = read_grid(path, rules)
     except UnusableFile as unusable:
         return None, [unusable.finding]
     if grid is None:
         return None, by_severity(findings)
-    return grid, by_severity([*_Inspection(grid).findings(), *findings])
+    return grid, by_severity([*_Inspection(grid, rules).findings(), *findings])
 
 
 class _Inspection:
     """The checks of values; each reports a symbol once, at its first offending row."""
 
-    def __init__(self, grid: Grid) -> None:
-        self.grid, self.prices = grid, grid.prices
+    def __init__(self, grid: Grid, rules: Rules) -> None:
+        self.grid, self.prices, self.rules = grid, grid.prices, rules
 
     def findings(self) -> list[Finding]:
         return [
@@ -71,7 +80,7 @@ class _Inspection:
             *self._without_close(),
             *self._volume(),
             *self._gaps(),
-            *kind_findings(self.grid),
+            *(kind_findings(self.grid) if self.rules.judge else ()),
             *self._splits(),
             *self._jumps(),
             *self._constant(),
@@ -231,7 +240,7 @@ class _Inspection:
         dates = self.prices.dates
         tomorrow = np.datetime64(datetime.now(UTC).date()) + np.timedelta64(1, "D")
         later = np.flatnonzero(dates > tomorrow)
-        if not later.size:
+        if not later.size or not self.rules.judge:
             return []
         column = int(np.argmax(self.grid.rows[later[0]] > 0))
         row = int(self.grid.rows[later[0], column])

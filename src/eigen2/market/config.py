@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from eigen2.market.catalogue import canonical_name
-from eigen2.section import OPERATES, OwnFile, Section
+from eigen2.section import OPERATES, OwnFile, Section, before
 
 FeatureName = Literal[
     "return_1", "return_2", "return_3", "return_5", "return_10", "return_20", "return_60",
@@ -34,6 +34,9 @@ class MarketConfig(Section):
     shuffled, random_walk), a CSV/parquet file, or a folder of one such file per symbol."""
     day_first: bool | None = Field(None, json_schema_extra=OPERATES)
     """How your file writes 03/01/2020: true for 3 January, false for March 1; null: as its other dates tell."""
+    judge_series: bool = Field(True, json_schema_extra=before(False))
+    """Refuse a file with series that cannot be prices of one kind: volumes, one series under two names, days to come;
+    false for a file that you know better."""
     window: int = Field(64, ge=2)
     """Days of history an observation may look back on."""
     features: tuple[FeatureName, ...] = (

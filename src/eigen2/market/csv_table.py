@@ -19,7 +19,7 @@ import pyarrow.csv as arrow_csv
 
 from eigen2.market.findings import UnusableFile
 from eigen2.market.numbers import read_numbers
-from eigen2.market.table import CSV_OR_PARQUET, Label, Table, levels_of
+from eigen2.market.table import CSV_OR_PARQUET, Label, Rules, Table, levels_of
 
 SEPARATORS: Final = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _UNKNOWN: Final = ["", "nan", "NaN", "NAN", "null", "NULL", "None", "NA", "<NA>", "#N/A"]
@@ -32,8 +32,8 @@ _HEAD: Final = 4 << 20
 
 
 class CsvTable(Table):
-    def __init__(self, path: Path, content: bytes, source: str) -> None:
-        self.path = path
+    def __init__(self, path: Path, rules: Rules, content: bytes, source: str) -> None:
+        self.path, self.rules = path, rules
         self._content = _without_mark(path, content)
         lines = _first_lines(self._content)
         if not lines:

@@ -8,10 +8,10 @@ from eigen2.market.grid import Grid
 from eigen2.market.headers import read_pairs
 from eigen2.market.roles import roles_of
 from eigen2.market.rows import DATA_SUFFIXES, Cells, has_rows, pivot, read_pair_rows, read_rows
-from eigen2.market.table import open_table
+from eigen2.market.table import Rules, open_table
 
 
-def read_folder(path: Path, day_first: bool | None) -> tuple[Grid | None, list[Finding]]:
+def read_folder(path: Path, rules: Rules) -> tuple[Grid | None, list[Finding]]:
     """One file per symbol. Files that are no tables by their name are left alone."""
     files = sorted(
         file
@@ -29,7 +29,7 @@ def read_folder(path: Path, day_first: bool | None) -> tuple[Grid | None, list[F
     owner: dict[str, str] = {}
     for file in files:
         try:
-            cells, found = _read_member(file, day_first)
+            cells, found = _read_member(file, rules)
         except UnusableFile as unusable:
             cells, found = None, [unusable.finding]
         findings += found
@@ -45,10 +45,10 @@ def read_folder(path: Path, day_first: bool | None) -> tuple[Grid | None, list[F
     return pivot(tables, f"a folder of {len(files)} files, {tables[0].source}", [])
 
 
-def _read_member(file: Path, day_first: bool | None) -> tuple[Cells | None, list[Finding]]:
-    table = open_table(file)
+def _read_member(file: Path, rules: Rules) -> tuple[Cells | None, list[Finding]]:
+    table = open_table(file, rules)
     if (pairs := read_pairs(table)) is not None:
-        return read_pair_rows(table, *pairs, day_first)
+        return read_pair_rows(table, *pairs)
     labels = plain_labels(table)
     roles = roles_of([labels.get(place, "") for place in range(len(table.labels))])
     date = date_column(table, roles, labels)
@@ -56,4 +56,4 @@ def _read_member(file: Path, day_first: bool | None) -> tuple[Cells | None, list
         raise UnusableFile(
             file, "has no column named close", "a file in a folder holds one symbol: date, open, ..., close"
         )
-    return read_rows(table, roles, date, day_first)
+    return read_rows(table, roles, date)

@@ -22,31 +22,31 @@ from eigen2.market.order import order_findings
 from eigen2.market.prices import Prices
 from eigen2.market.roles import Roles, roles_of
 from eigen2.market.rows import has_rows, known, pivot, read_rows
-from eigen2.market.table import Table, open_table
+from eigen2.market.table import Rules, Table, open_table
 
 
-def read_grid(path: Path, day_first: bool | None = None) -> tuple[Grid | None, list[Finding]]:
+def read_grid(path: Path, rules: Rules) -> tuple[Grid | None, list[Finding]]:
     """The grid when rows and columns are in order, else what is not; with it, notes on how it was read."""
     if path.is_dir():
-        return read_folder(path, day_first)
-    table = open_table(path)
+        return read_folder(path, rules)
+    table = open_table(path, rules)
     if (pairs := read_pairs(table)) is not None:
         date, columns = pairs
-        return _read_wide(table, date, columns, "a column per field and symbol", day_first)
+        return _read_wide(table, date, columns, "a column per field and symbol")
     labels = plain_labels(table)
     roles = roles_of([labels.get(place, "") for place in range(len(table.labels))])
     dates = date_column(table, roles, labels)
     if has_rows(roles):
-        cells, findings = read_rows(table, roles, dates, day_first)
+        cells, findings = read_rows(table, roles, dates)
         return (None, findings) if cells is None else pivot([cells], cells.source, findings)
     symbols = [place for place in labels if place != dates]
     if not symbols:
         raise UnusableFile(table.path, "has dates but no symbols", "add one column of closes per symbol")
     if (joined := joined_pairs(table, symbols)) is not None:
-        return _read_wide(table, dates, joined, "a column per field and symbol", day_first)
+        return _read_wide(table, dates, joined, "a column per field and symbol")
     _refuse_fields(table, roles, labels, symbols)
     closes = {"close": {labels[place]: place for place in symbols}}
-    return _read_wide(table, dates, closes, "wide closes", day_first)
+    return _read_wide(table, dates, closes, "wide closes")
 
 
 def _refuse_fields(table: Table, roles: Roles, labels: dict[int, str], symbols: list[int]) -> None:
@@ -62,9 +62,7 @@ def _refuse_fields(table: Table, roles: Roles, labels: dict[int, str], symbols: 
         raise UnusableFile(table.path, problem, advice, table.header_row)
 
 
-def _read_wide(
-    table: Table, date: int, columns: Pairs, layout: str, day_first: bool | None
-) -> tuple[Grid | None, list[Finding]]:
+def _read_wide(table: Table, date: int, columns: Pairs, layout: str) -> tuple[Grid | None, list[Finding]]:
     file = str(table.path)
     if not {"close", "adj close"} & set(columns):
         raise UnusableFile(table.path, "has no closing prices", "add them: close", table.header_row)
@@ -72,7 +70,7 @@ def _read_wide(
     named = {symbol: None for by_symbol in columns.values() for symbol in by_symbol}
     symbols = tuple(named) if in_order else tuple(sorted(named))
     frame = table.read([date], [place for by_symbol in columns.values() for place in by_symbol.values()])
-    days, findings = parse_dates(frame[date], file, day_first)
+    days, findings = parse_dates(frame[date], file, table.rules.day_first)
     rows = frame.index.to_numpy(dtype=np.int64)
     findings += order_findings(days, rows, file, None)
     arrays: dict[str, FloatArray] = {}

@@ -18,7 +18,7 @@ from eigen2.market.catalogue import (
     known_names,
     nearest_name,
 )
-from eigen2.market.check import read_prices
+from eigen2.market.check import read_prices, rules_of
 from eigen2.market.config import MarketConfig
 from eigen2.market.data import MarketData
 from eigen2.market.embedded import read_sample
@@ -107,7 +107,7 @@ def _read_file(config: MarketConfig, kept: Path | None) -> tuple[Prices, list[Fi
         advice = f"did you mean {near}?" if near else f"known names are {', '.join(known_names())}"
         sentence = f"env.data={data} is neither a file nor a known market; {advice}"
         raise MissingDataError("env.data", data, sentence)
-    return read_prices(path, config.day_first)
+    return read_prices(path, rules_of(config))
 
 
 def _tradable(prices: Prices, config: MarketConfig) -> npt.NDArray[np.int64]:

@@ -48,7 +48,7 @@ def has_rows(roles: Roles) -> bool:
 
 
 def read_rows(
-    table: Table, roles: Roles, date: int, day_first: bool | None, symbol: str | None = None
+    table: Table, roles: Roles, date: int, symbol: str | None = None
 ) -> tuple[Cells | None, list[Finding]]:
     """A long or single table; `symbol` names what a single one holds, else its file does."""
     file = str(table.path)
@@ -62,7 +62,7 @@ def read_rows(
     also = [place for place in (roles.symbol, roles.clock, roles.period) if place is not None]
     frame = table.read([date, *also], list(roles.fields.values()))
     rows = frame.index.to_numpy(dtype=np.int64)
-    days, found = parse_dates(frame[date], file, day_first)
+    days, found = parse_dates(frame[date], file, table.rules.day_first)
     findings += [*found, *_finer_than_daily(frame, roles, file)]
     if roles.symbol is None:
         symbols: tuple[str, ...] = (symbol or symbol_of(table.path),)
@@ -81,14 +81,12 @@ def read_rows(
     return Cells(file, days, symbols, column, rows, values, source), []
 
 
-def read_pair_rows(
-    table: Table, date: int, columns: Pairs, day_first: bool | None
-) -> tuple[Cells | None, list[Finding]]:
+def read_pair_rows(table: Table, date: int, columns: Pairs) -> tuple[Cells | None, list[Finding]]:
     """A table with a column per field and symbol, as the rows of one symbol after the other."""
     file = str(table.path)
     symbols = tuple(sorted({symbol for by_symbol in columns.values() for symbol in by_symbol}))
     frame = table.read([date], [place for by_symbol in columns.values() for place in by_symbol.values()])
-    days, findings = parse_dates(frame[date], file, day_first)
+    days, findings = parse_dates(frame[date], file, table.rules.day_first)
     values = {}
     for field, by_symbol in columns.items():
         parts = []

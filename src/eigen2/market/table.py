@@ -10,6 +10,7 @@ import re
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -42,10 +43,21 @@ Label = tuple[str, ...]
 """The names of a column, one for each level of the header."""
 
 
+@dataclass(frozen=True)
+class Rules:
+    """How a file is read where it does not tell itself."""
+
+    day_first: bool | None = None
+    """Whether 03/01/2020 is 3 January."""
+    judge: bool = True
+    """Whether series that cannot be prices of one kind are refused."""
+
+
 class Table(ABC):
     """An opened file. Columns are known by their position."""
 
     path: Path
+    rules: Rules
     labels: tuple[Label, ...]
     header_row: int | None
     """Where the labels stand, for messages."""
@@ -75,7 +87,7 @@ def levels_of(text: str) -> Label:
     return tuple(str(part).strip() for part in found) if isinstance(found, tuple) else (text,)
 
 
-def open_table(path: Path) -> Table:
+def open_table(path: Path, rules: Rules) -> Table:
     """Raises UnusableFile with a sentence when there is no table in the file."""
     from eigen2.market.csv_table import CsvTable
 
@@ -98,14 +110,14 @@ def open_table(path: Path) -> Table:
         if head.startswith(magic):
             raise UnusableFile(path, problem, advice)
     if head.startswith(_PARQUET):
-        return ParquetTable(path)
+        return ParquetTable(path, rules)
     if path.suffix.lower() in {".parquet", ".pq"}:
         raise UnusableFile(
             path, "is named parquet but is not (its first bytes are not PAR1)", "export it again"
         )
     if head.startswith(_GZIP):
-        return CsvTable(path, _unpacked(path), "CSV, gzip")
-    return CsvTable(path, path.read_bytes(), "CSV")
+        return CsvTable(path, rules, _unpacked(path), "CSV, gzip")
+    return CsvTable(path, rules, path.read_bytes(), "CSV")
 
 
 def _unpacked(path: Path) -> bytes:
@@ -120,8 +132,8 @@ def _unpacked(path: Path) -> bytes:
 
 
 class ParquetTable(Table):
-    def __init__(self, path: Path) -> None:
-        self.path, self.header_row, self.source = path, None, "parquet"
+    def __init__(self, path: Path, rules: Rules) -> None:
+        self.path, self.rules, self.header_row, self.source = path, rules, None, "parquet"
         # A file handle, not a path: pyarrow would read partition keys out of the directory names.
         with _damage_named(path), path.open("rb") as file:
             opened = pq.ParquetFile(file)
