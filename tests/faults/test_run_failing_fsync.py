@@ -13,7 +13,7 @@ from eigen2.harness.run import Run
 from eigen2.store.integrity import verify
 
 
-@pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_failing_fsyncs_cost_checkpoints_but_no_result(
     lab: Lab, tmp_path: Path, finished: Path, with_fault: Callable[[str], tuple[str, ...]]
 ) -> None:

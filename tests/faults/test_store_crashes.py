@@ -77,7 +77,7 @@ def test_a_disk_that_runs_full_anywhere_in_a_save_loses_nothing(
     assert found["saved"] > 5
 
 
-@pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_a_failing_fsync_is_reported_and_loses_nothing(tmp_path: Path, with_fault: Fault) -> None:
     prefix = with_fault(RANDOM_FSYNC.format(0.03))
     found = experiment("fsync", tmp_path / "run", "40", prefix=prefix)
@@ -85,7 +85,7 @@ def test_a_failing_fsync_is_reported_and_loses_nothing(tmp_path: Path, with_faul
     assert found["committed"] > 0
 
 
-@pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_no_save_succeeds_when_every_fsync_fails(tmp_path: Path, with_fault: Fault) -> None:
     experiment("fsync", tmp_path / "run", "3")
     prefix = with_fault(RANDOM_FSYNC.format(1))

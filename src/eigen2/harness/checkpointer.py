@@ -1,7 +1,7 @@
 """Checkpoints of a run while it trains: taken at step borders, written in the background.
 
-A full or failing disk does not stop training: the last good checkpoint stays, what happened is said once, and a
-`best` that could not be written is written with the next save that can.
+A full or failing disk, or too little memory for a copy of the state, does not stop training: the last good checkpoint
+stays, what happened is said once, and a `best` that could not be written is written with the next save that can.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,6 +18,7 @@ from eigen2.store.background import BackgroundSaver
 from eigen2.store.checkpoints import SAVE_FAILURES, NewCheckpoint
 from eigen2.store.durable import write_atomically
 from eigen2.store.manifest import Manifest
+from eigen2.store.shortage import within_memory
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -48,21 +49,26 @@ class Checkpointer:
 
         One that is waited for must succeed.
         """
-        from eigen2.store.state import freeze, state_bytes
-
         # The save before this one must be known to have worked before it is clear whether a `best` is still owed.
         self.collect()
-        trainer = self.trainer
-        best = (trainer.best_score != self._best or self._owed_best) and "init" not in roles
-        self._best, self._owed_best = trainer.best_score, best
+        best = (self.trainer.best_score != self._best or self._owed_best) and "init" not in roles
+        self._best, self._owed_best = self.trainer.best_score, best
         try:
-            self.run.check_place()
-            logs = self.journal.sizes()
-        except OSError as error:
+            with within_memory(f"The checkpoint of step {step}"):
+                self._submit(step, metrics, (*roles, "best") if best else roles)
+        except SAVE_FAILURES as error:
             self._failed(error, wait)
             return
+        if wait:
+            self.collect(must_succeed=True)
+
+    def _submit(self, step: int, metrics: dict[str, float], roles: tuple[str, ...]) -> None:
+        from eigen2.store.state import freeze, state_bytes
+
+        self.run.check_place()
+        trainer, logs = self.trainer, self.journal.sizes()
         with_replay = trainer.replay is not None and (
-            bool(roles)
+            bool(set(roles) - {"best"})
             or step % self.config.replay.every == 0
             or trainer.replay is not self._saved_replay
         )  # fmt: skip
@@ -70,25 +76,31 @@ class Checkpointer:
 
         state = freeze(trainer.state_dict())
         self._copied_bytes = state_bytes(state)
+        weights = _copied(trainer.best_weights()) if "best" in roles else None
         replay = trainer.replay.snapshot() if with_replay and trainer.replay is not None else None
-        weights = _copied(trainer.best_weights()) if best else None
 
         def job() -> Manifest:
             try:
-                if weights is not None:
-                    self.run.check_place()
-                    write_atomically(self.run.path / "best_agent.safetensors", _safetensors(weights))
-                new = NewCheckpoint(step, state, replay, metrics, logs, self.identity, self.own_data.store)
-                saved = self.run.checkpoints.save(new, (*roles, "best") if best else roles)
-                self.run.committed()
-                return saved
+                with within_memory(f"The checkpoint of step {step}"):
+                    if weights is not None:
+                        self.run.check_place()
+                        write_atomically(self.run.path / "best_agent.safetensors", _safetensors(weights))
+                    new = NewCheckpoint(
+                        step, state, replay, metrics, logs, self.identity, self.own_data.store
+                    )
+                    saved = self.run.checkpoints.save(new, roles)
+                    self.run.committed()
+                    return saved
             finally:
                 if replay is not None:
                     replay.close()
 
-        self._saver.submit(job)
-        if wait:
-            self.collect(must_succeed=True)
+        try:
+            self._saver.submit(job)
+        except BaseException:
+            if replay is not None:
+                replay.close()
+            raise
 
     @property
     def copy_bytes(self) -> int:
@@ -156,7 +168,8 @@ def _copied(weights: Mapping[str, "Tensor"]) -> dict[str, "Tensor"]:
     return {name: tensor.detach().cpu().contiguous().clone() for name, tensor in weights.items()}
 
 
-def _safetensors(weights: dict[str, Any]) -> bytes:
-    from safetensors.torch import save
+def _safetensors(weights: Mapping[str, "Tensor"]) -> bytes:
+    """As the library writes it; but that ends the process when it finds no memory."""
+    from eigen2.store.tensors import pack
 
-    return save(weights)
+    return b"".join(pack(weights))

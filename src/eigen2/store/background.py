@@ -1,11 +1,16 @@
 """One save at a time, beside the training loop, whose failures come back to the caller."""
 
+import queue
+import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import Generic, TypeVar
 
+from eigen2.errors import ResourceError
+
 Result = TypeVar("Result")
+LOOKS_AFTER_SECONDS = 1.0
+"""How often whoever waits makes sure that the thread still lives."""
 
 
 class BackgroundSaver(Generic[Result]):
@@ -19,31 +24,50 @@ class BackgroundSaver(Generic[Result]):
     """
 
     def __init__(self) -> None:
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="save")
-        self._job: Future[Result] | None = None
+        self._jobs: queue.SimpleQueue[_Job[Result] | None] = queue.SimpleQueue()
+        self._job: _Job[Result] | None = None
+        # Started now: a thread that finds no memory for itself leaves its starter waiting for ever.
+        self._thread = self._started()
 
     @property
     def busy(self) -> bool:
         """True while a job is running."""
-        return self._job is not None and not self._job.done()
+        return self._job is not None and self._job.ended.locked()
 
     def submit(self, job: Callable[[], Result]) -> Result | None:
         """Start `job`; returns the result of the job before it, if that was not collected yet."""
         previous = self.wait()
-        self._job = self._thread.submit(job)
+        if not self._thread.is_alive():
+            self._thread = self._started()
+        new = _Job(job)
+        self._jobs.put(new)
+        self._job = new
         return previous
 
     def wait(self) -> Result | None:
         """Wait for the job in flight and return its result; None when there is none to collect."""
-        job, self._job = self._job, None
-        return None if job is None else job.result()
+        job = self._job
+        if job is None:
+            return None
+        while not job.ended.acquire(timeout=LOOKS_AFTER_SECONDS):
+            if not self._thread.is_alive() and job.ended.locked():
+                self._job = None
+                raise ResourceError("the thread that saves died, most likely for lack of memory")
+        self._job = None
+        return job.outcome()
 
     def close(self) -> Result | None:
         """Wait for the job in flight and end the thread."""
         try:
             return self.wait()
         finally:
-            self._thread.shutdown()
+            self._jobs.put(None)
+            self._thread.join()
+
+    def _started(self) -> threading.Thread:
+        thread = threading.Thread(target=_work, args=(self._jobs,), name="save", daemon=True)
+        thread.start()
+        return thread
 
     def __enter__(self) -> "BackgroundSaver[Result]":
         return self
@@ -58,3 +82,38 @@ class BackgroundSaver(Generic[Result]):
                 raise
             # The first error is the one to act on; the second must not hide it, nor get lost.
             error.add_note(f"the save in flight failed too: {failure!r}")
+
+
+class _Job(Generic[Result]):
+    """`ended` is locked until the job has run."""
+
+    def __init__(self, work: Callable[[], Result]) -> None:
+        self._work = work
+        self._result: Result | None = None
+        self._error: BaseException | None = None
+        self.ended = threading.Lock()
+        self.ended.acquire()
+
+    def run(self) -> None:
+        try:
+            self._result = self._work()
+        except BaseException as error:  # noqa: BLE001 - raised again where the job is waited for
+            self._error = error
+        finally:
+            self.ended.release()
+
+    def outcome(self) -> Result | None:
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+
+def _work(jobs: "queue.SimpleQueue[_Job[Result] | None]") -> None:
+    try:
+        while (job := jobs.get()) is not None:
+            job.run()
+            # Not kept while waiting for the next one: it holds a copy of the training state.
+            del job
+    except MemoryError:
+        # Not even the call of the job could be made; whoever waits finds the thread gone.
+        return

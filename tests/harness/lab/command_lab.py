@@ -1,7 +1,9 @@
 """How the tests run `eigen2`: real processes, tiny configurations."""
 
+import errno
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -82,6 +84,38 @@ class Moment:
     room: int = 0
 
 
+@dataclass(frozen=True)
+class Fault:
+    """A disk whose file operations `first` to `last` below `directory` fail; see failing_calls.c."""
+
+    directory: Path
+    log: Path
+    """Gets a line for every operation below the directory."""
+    first: int = 0
+    last: int = 0
+    error: int = errno.EIO
+    reads: bool = False
+    """Reading counts, too."""
+
+    def request(self) -> dict[str, Any]:
+        return vars(self) | {"directory": str(self.directory), "log": str(self.log)}
+
+    def environment(self) -> str:
+        """EIGEN2_FAILING_CALLS for a process that is not forked here."""
+        return f"{self.first}:{self.last}:{self.error}:{int(self.reads)}:{self.directory}:{self.log}"
+
+
+def compiled(source: str, directory: Path) -> Path | None:
+    """A library of this directory to be loaded first, built in `directory`; None where there is no C compiler."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None or sys.platform != "linux":
+        return None
+    library = directory / f"{Path(source).stem}.so"
+    command = [compiler, "-O1", "-shared", "-fPIC", "-o", library, Path(__file__).with_name(source), "-ldl"]
+    subprocess.run(command, check=True)
+    return library
+
+
 class Started:
     """A command that is running."""
 
@@ -137,6 +171,7 @@ class Lab:
         moments: tuple[Moment, ...] = (),
         cpu_seconds: float | None = None,
         environment: dict[str, str] | None = None,
+        fault: Fault | None = None,
     ) -> Started:
         self._count += 1
         out, err = (self.directory / f"command-{self._count}.{kind}" for kind in ("out", "err"))
@@ -149,6 +184,7 @@ class Lab:
                 "err": str(err),
                 "moments": [vars(moment) for moment in moments],
                 "cpu_seconds": cpu_seconds,
+                "fault": None if fault is None else fault.request(),
             }
         )
         return Started(self, answer["pid"], out, err)

@@ -9,8 +9,11 @@ request may name moments at which something happens to it:
     {"on": "phase:validate", "count": 1, "do": "SIGUSR1"}   inside a step
     {"on": "stepped", "count": 1, "do": "fill", "path": p}  the disk runs full, leaving `room` bytes; "free" undoes it
     {"on": "stepped", "count": 1, "do": "wait", "path": p}  the thread waits for a file; others go on
+
+A server that was started under failing_calls.so gives its children a disk that fails (`fault`).
 """
 
+import ctypes
 import json
 import os
 import shutil
@@ -80,7 +83,10 @@ def _command(request: dict[str, Any]) -> int:
     sys.argv = ["eigen2", *request["arguments"]]
     # The page cache outlives a killed process, so what fsync adds is seen by a power cut alone; the store's own tests
     # cut the power. Here it would only make every test wait for the disk.
-    os.fsync = lambda descriptor: None
+    if request["fault"] is None:
+        os.fsync = lambda descriptor: None
+    else:
+        _arm(**request["fault"])
     for moment in request["moments"]:
         _arrange(moment)
     if request["cpu_seconds"] is not None:
@@ -94,6 +100,19 @@ def _command(request: dict[str, Any]) -> int:
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     return 0
+
+
+def _arm(directory: str, first: int, last: int, error: int, reads: bool, log: str) -> None:
+    arm = ctypes.CDLL(None).failing_calls_arm
+    arm.argtypes = (
+        ctypes.c_char_p,
+        ctypes.c_long,
+        ctypes.c_long,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_char_p,
+    )
+    arm(directory.encode(), first, last, error, reads, log.encode())
 
 
 def _arrange(moment: dict[str, Any]) -> None:
