@@ -133,6 +133,24 @@ def test_a_resume_on_a_full_disk_is_one_sentence_and_harms_nothing(
     assert story(run) == story(straight)
 
 
+def test_an_evaluation_that_cannot_be_recorded_is_not_shown(cramped: Lab, disk: Path) -> None:
+    code, _, err = begin(cramped, disk)
+    assert code == 0, err
+    run, ballast = seen(cramped, disk / "mine"), seen(cramped, disk / "ballast")
+    # Fewer bytes than the line needs are left on its last page.
+    ballast.write_bytes(bytes(shutil.disk_usage(run).free))
+    before = (run / "evaluations.jsonl").read_bytes()
+    for _ in range(3):
+        done = cramped.run("evaluate", disk / "mine", "--split", "holdout", "--json")
+        assert (done.code, done.out) == (4, "")
+        assert "could not be recorded" in done.err
+        assert (run / "evaluations.jsonl").read_bytes() == before
+    ballast.unlink()
+    done = cramped.run("evaluate", disk / "mine", "--split", "holdout", "--json")
+    assert done.code == 0, done.err
+    assert done.json["holdout_looks"] == 2
+
+
 def test_a_run_that_cannot_fit_is_refused_before_anything_is_written(cramped: Lab, disk: Path) -> None:
     done = cramped.run(
         "train", *ORDERS, f"run.root={disk / 'runs'}", "replay.capacity=1000000", "alg.generations=10000"

@@ -1,5 +1,6 @@
 """Logs are complete lines, readable at any time, cut back by a resume, and patient with a full disk."""
 
+import errno
 import math
 import os
 import shutil
@@ -7,10 +8,13 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from eigen2.harness.journal import Journal, cut_back, read_log
+from eigen2.errors import ResourceError
+from eigen2.harness.journal import Journal, cut_back, mend_lines, read_log
+from eigen2.store.durable import append_line
 
 FULL_DISK = """
 import os, shutil, sys
@@ -78,6 +82,135 @@ def test_cutting_back_leaves_other_files_alone(tmp_path: Path) -> None:
     (tmp_path / "evaluations.jsonl").write_bytes(b'{"split":"holdout"}\n')
     cut_back(tmp_path, {"metrics": 0})
     assert read_log(tmp_path / "evaluations.jsonl") == [{"split": "holdout"}]
+
+
+class FailingDisk:
+    """From now on writes or fsyncs of the logs fail, as long as `error` is set."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.error: int | None = None
+        self._fsync = os.fsync
+        monkeypatch.setattr(os, "fsync", self.fsync)
+
+    def fsync(self, descriptor: int) -> None:
+        if self.error is not None:
+            # The kernel may drop what it could not write, and say so once.
+            os.ftruncate(descriptor, 0)
+            raise OSError(self.error, os.strerror(self.error))
+        self._fsync(descriptor)
+
+
+def test_what_a_failed_fsync_dropped_is_written_into_a_fresh_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk, path = FailingDisk(monkeypatch), tmp_path / "metrics.jsonl"
+    with closing(Journal(tmp_path, ("metrics",))) as journal:
+        journal.append("metrics", {"step": 1})
+        disk.error = errno.EIO
+        with pytest.raises(OSError, match="Input/output"):
+            journal.sizes()
+        before = path.stat().st_ino
+        journal.append("metrics", {"step": 2})
+        disk.error = None
+        sizes = journal.sizes()
+        journal.append("metrics", {"step": 3})
+        assert [record["step"] for record in read_log(path)] == [1, 2, 3]
+        assert path.stat().st_ino != before
+        assert sizes["metrics"] == len(b'{"step":1}\n{"step":2}\n')
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EROFS, errno.EFBIG, errno.ESTALE, errno.EDQUOT])
+def test_a_disk_that_fails_keeps_records_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    with closing(Journal(tmp_path, ("metrics",))) as journal:
+        log = journal._logs["metrics"]
+        file, broken = log._file, Broken(log._file, number)
+        journal.append("metrics", {"step": 0})
+        monkeypatch.setattr(log, "_file", broken)
+        for step in range(1, 500):
+            journal.append("metrics", {"step": step})
+        with pytest.raises(OSError, match=os.strerror(number)):
+            journal.sizes()
+        assert broken.tries < 100
+        monkeypatch.setattr(log, "_file", file)
+        journal.sizes()
+    assert [record["step"] for record in read_log(tmp_path / "metrics.jsonl")] == list(range(500))
+
+
+class Broken:
+    """A file that takes nothing."""
+
+    def __init__(self, file: Any, number: int) -> None:
+        self._file, self._number, self.tries = file, number, 0
+
+    def write(self, data: bytes) -> int:
+        self.tries += 1
+        raise OSError(self._number, os.strerror(self._number))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
+def test_records_do_not_wait_without_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("eigen2.harness.journal.MOST_WAITING", 1000)
+    with closing(Journal(tmp_path, ("metrics",))) as journal:
+        log = journal._logs["metrics"]
+        monkeypatch.setattr(log, "_file", Broken(log._file, errno.EIO))
+        for _ in range(100):
+            journal.append("metrics", {})
+        with pytest.raises(ResourceError, match="could not be written for so long"):
+            journal.append("metrics", {"long": "." * 1000})
+
+
+def test_little_is_kept_in_memory_between_checkpoints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("eigen2.harness.journal.MOST_UNSYNCED", 1000)
+    with closing(Journal(tmp_path, ("metrics",))) as journal:
+        for step in range(1000):
+            journal.append("metrics", {"step": step})
+            assert len(journal._logs["metrics"]._tail) <= 1000
+    assert len(read_log(tmp_path / "metrics.jsonl")) == 1000
+
+
+def test_a_log_that_does_not_reach_its_checkpoint_is_told(tmp_path: Path) -> None:
+    (tmp_path / "metrics.jsonl").write_bytes(b'{"step":1}\n{"st')
+    (said,) = cut_back(tmp_path, {"metrics": 40})
+    assert said == f"{tmp_path / 'metrics.jsonl'} has lost 25 of 40 bytes; the run goes on without them."
+    (said,) = mend_lines(tmp_path, ("metrics", "events"))
+    assert "its 4 bytes are cut off" in said
+    assert (tmp_path / "metrics.jsonl").read_bytes() == b'{"step":1}\n'
+
+
+def test_a_torn_line_is_cut_before_the_next_is_added(tmp_path: Path) -> None:
+    path = tmp_path / "evaluations.jsonl"
+    path.write_bytes(b'{"look":1}\n' + b"x" * 200_000)
+    assert append_line(path, b'{"look":2}\n') == 200_000
+    assert append_line(path, b'{"look":3}\n') == 0
+    assert [record["look"] for record in read_log(path)] == [1, 2, 3]
+    path.write_bytes(b'{"lo')
+    assert append_line(path, b'{"look":1}\n') == 4
+    assert read_log(path) == [{"look": 1}]
+
+
+def test_a_line_that_cannot_be_written_whole_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, write, left = tmp_path / "evaluations.jsonl", os.write, [10]
+
+    def short(descriptor: int, data: Any) -> int:
+        if not left[0]:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        done = write(descriptor, bytes(data)[: left[0]])
+        left[0] -= done
+        return done
+
+    append_line(path, b'{"look":1}\n')
+    monkeypatch.setattr(os, "write", short)
+    with pytest.raises(OSError, match="No space"):
+        append_line(path, b'{"look":2,"long":"..........................."}\n')
+    assert path.read_bytes() == b'{"look":1}\n'
 
 
 def test_a_full_disk_keeps_records_waiting_in_order(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from eigen2.errors import ConfigError, DamagedStateError
 from eigen2.store.bounded_json import load_bounded
 from eigen2.store.checkpoints import Checkpoints
 from eigen2.store.disk import ensure_room
-from eigen2.store.durable import append, make_directory, write_atomically, write_new, write_stream
+from eigen2.store.durable import append_line, make_directory, write_atomically, write_new, write_stream
 from eigen2.store.layout import CONFIG_LIMIT, EVALUATIONS_LIMIT, FACTS_LIMIT, MANIFEST_LIMIT, check_layout
 from eigen2.store.manifest import Manifest, from_bytes
 from eigen2.store.objects import Ref
@@ -250,8 +250,8 @@ class Puller:
             here = (
                 set(read_plain(path, EVALUATIONS_LIMIT).splitlines(keepends=True)) if path.exists() else set()
             )
-            if new := b"".join(line for line in lines if line not in here):
-                append(path, new)
+            if new := b"".join(line for line in lines if line.endswith(b"\n") and line not in here):
+                append_line(path, new)
 
     def _bring_series(self) -> None:
         series = {name: self.remote.objects[name] for name in self._series() if name in self.remote.objects}

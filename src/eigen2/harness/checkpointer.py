@@ -113,10 +113,8 @@ class Checkpointer:
 
     def is_finished(self, step: int) -> bool:
         """True when the run's final checkpoint, of this step, is committed."""
-        names, checkpoints = ("final", "latest"), self.run.checkpoints
-        return set(names) <= set(checkpoints.names()) and all(
-            checkpoints.load(name).manifest.step == step for name in names
-        )
+        good = self.run.checkpoints.good()
+        return all(name in good and good[name].step == step for name in ("final", "latest"))
 
     def collect(self, must_succeed: bool = False) -> None:
         """Wait for the save in flight and note how it went."""

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from eigen2.errors import ConfigError
 from eigen2.harness.directory import find_run
-from eigen2.store.checkpoints import Checkpoint
+from eigen2.store.checkpoints import Checkpoint, tell_refused
 
 Result = TypeVar("Result")
 
@@ -74,8 +74,7 @@ def _of_replay(
         return None if replay is None else look(replay, checkpoint.objects.read)
 
     recovery, found = find_run(run, root).checkpoints.read_newest(read)
-    for sentence in recovery.refused:
-        say(sentence)
+    tell_refused(recovery, say)
     if found is None:
         raise ConfigError(f"{run} has no replay on disk.")
     return found

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from eigen2.config import Config
 from eigen2.errors import ConfigError
 from eigen2.harness.directory import find_run
+from eigen2.harness.identity import check_stored_config
 from eigen2.harness.run import Run
 from eigen2.store.checkpoints import Checkpoint, NewCheckpoint
 from eigen2.store.durable import make_directory
@@ -33,7 +34,9 @@ class RunDatasets:
         return find_run(str(given), self._root).path
 
     def config(self, source: Path) -> Config:
-        return _run_of(source).read_config()
+        run = _run_of(source)
+        check_stored_config(run)
+        return run.read_config()
 
     def replay(self, source: Path) -> tuple["Replay", dict[str, Any]]:
         run = _run_of(source)

@@ -30,9 +30,7 @@ EXPORTED = ("init", "best", "latest", "final")
 
 def export_run(run: Run, target: Path | None, say: Callable[[str], None]) -> dict[str, Any]:
     """Write the files and the card; returns what is there."""
-    checkpoints = run.checkpoints
-    names = [name for name in EXPORTED if name in checkpoints.names()]
-    states = {name: checkpoints.read(name, Checkpoint.state)[1] for name in names}
+    states = _states(run, say)
     if not states:
         raise ConfigError(f"{run.path} has no checkpoint yet; there is nothing to export.")
     directory = run.path / "export" if target is None else target.expanduser().resolve()
@@ -53,6 +51,21 @@ def export_run(run: Run, target: Path | None, say: Callable[[str], None]) -> dic
         shutil.rmtree(new)
         raise
     return {"run": str(run.path), "directory": str(directory), **facts}
+
+
+def _states(run: Run, say: Callable[[str], None]) -> dict[str, dict[str, Any]]:
+    """Of every checkpoint that can be read; of the others is said why not."""
+    checkpoints, states, damage = run.checkpoints, dict[str, dict[str, Any]](), list[DamagedStateError]()
+    for name in EXPORTED:
+        if name in checkpoints.names():
+            try:
+                states[name] = checkpoints.read(name, Checkpoint.state)[1]
+            except DamagedStateError as error:
+                damage.append(error)
+                say(f"checkpoint '{name}' is left out: {error}")
+    if damage and not states:
+        raise damage[0]
+    return states
 
 
 def _make_directory(directory: Path) -> Path:

@@ -15,6 +15,7 @@ from eigen2.config import Config, computing_differences, validate
 from eigen2.errors import ConfigError, DamagedStateError
 from eigen2.harness.run import Run
 from eigen2.section import computing
+from eigen2.store.retention import RESUMABLE
 
 NOT_HASHED = (
     "alg.generations", "alg.iterations", "checkpoint.every", "replay.every", "replay.compress", "run.root",
@@ -30,6 +31,12 @@ def identity(config: Config, data_fingerprint: str) -> dict[str, Any]:
 
 def check_identity(run: Run, stored: Mapping[str, Any], config: Config, data_fingerprint: str) -> None:
     """Refuse a checkpoint that was made with another config or on other data."""
+    check_config(run, stored, config)
+    check_data(stored, data_fingerprint)
+
+
+def check_config(run: Run, stored: Mapping[str, Any], config: Config) -> None:
+    """Refuse a checkpoint that was made with another config; asked before anything is opened by that config."""
     if "data" not in stored:
         raise ConfigError(
             f"{run.path} holds stored experience alone; there is nothing to train or to evaluate in it."
@@ -40,11 +47,23 @@ def check_identity(run: Run, stored: Mapping[str, Any], config: Config, data_fin
             raise ConfigError(f"{edited}; restore it or start a new run.")
     elif changed := computing_differences(_readable(stored), config):
         raise ConfigError(f"{edited} ({described(changed)}); restore it or start a new run.")
+
+
+def check_data(stored: Mapping[str, Any], data_fingerprint: str) -> None:
+    """Refuse a checkpoint that was made on other data."""
     if stored["data"] != data_fingerprint:
         raise ConfigError(
             f"The run was trained on data with fingerprint {stored['data'][:16]}, the data is now "
             f"{data_fingerprint[:16]}; restore the file it was trained on or start a new run."
         )
+
+
+def check_stored_config(run: Run) -> None:
+    """Refuse a run whose config.yaml is not that of its newest checkpoint; one without checkpoints has nothing to show."""
+    good = run.checkpoints.good()
+    found = [good[name] for name in RESUMABLE if name in good and "data" in good[name].identity]
+    if found:
+        check_config(run, max(found, key=lambda manifest: manifest.step).identity, run.read_config())
 
 
 def check_resumable(stored: Config, config: Config) -> None:

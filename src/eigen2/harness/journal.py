@@ -10,44 +10,49 @@ import math
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
-from eigen2.errors import DamagedStateError
+from eigen2.errors import DamagedStateError, ResourceError
 from eigen2.store.bounded_json import load_table
-from eigen2.store.durable import open_log
+from eigen2.store.durable import Buffer, cut_torn_line, open_log, write_stream
 from eigen2.store.layout import LINE_LIMIT
 from eigen2.store.plain_files import open_plain
 
 LASTING = ("stall", "memory_short", "memory_full", "exit")
 """Events that a resume keeps, although they came after its checkpoint."""
+MOST_WAITING = 64 << 20
+"""Bytes of records of one log that wait in memory for a disk that does not take them."""
+MOST_UNSYNCED = 4 << 20
+"""Bytes of one log that are kept in memory until they are known to be on the disk."""
+COPIED = 1 << 20
 
 
 class Journal:
     """Appends records to <directory>/<name>.jsonl, one JSON object per line.
 
-    A full disk does not lose records: they wait in memory and are written, in order, when there is room again. Any
-    thread may append.
+    A full or failing disk does not lose records: they wait in memory and are written, in order, when it takes them
+    again. `fence` is called before a log is replaced, and raises when `directory` is no longer the one that was meant.
+    Any thread may append.
     """
 
-    def __init__(self, directory: Path, names: tuple[str, ...]) -> None:
-        self._files = {name: open_log(directory / f"{name}.jsonl") for name in names}
-        self._waiting: dict[str, bytes] = dict.fromkeys(names, b"")
+    def __init__(
+        self, directory: Path, names: tuple[str, ...], fence: Callable[[], None] = lambda: None
+    ) -> None:
         self._lock = threading.RLock()
+        self._logs = {name: _Log(directory / f"{name}.jsonl", self._lock, fence) for name in names}
+        self.mended: tuple[str, ...] = ()
+        """What was wrong with the logs before they were opened, a sentence each."""
 
     def append(self, name: str, record: Mapping[str, Any]) -> None:
-        if name not in self._waiting:
-            raise ValueError(f"there is no log called {name!r}, only {', '.join(self._waiting)}")
+        if name not in self._logs:
+            raise ValueError(f"there is no log called {name!r}, only {', '.join(self._logs)}")
         line = json.dumps(plain(record), allow_nan=False, separators=(",", ":")) + "\n"
         with self._lock:
-            self._waiting[name] += line.encode()
-            try:
-                self._flush(name)
-            except OSError as error:
-                if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
-                    raise
+            self._logs[name].add(line.encode())
 
     def event(self, kind: str, message: str, **facts: Any) -> None:
         self.append("events", {"time": round(time.time(), 3), "kind": kind, "message": message, **facts})
@@ -55,43 +60,134 @@ class Journal:
     def sizes(self) -> dict[str, int]:
         """Bytes of each log now, complete and durable; raises OSError while the disk does not take them."""
         with self._lock:
-            for name in self._files:
-                self._flush(name)
-            found = {name: os.fstat(file.fileno()).st_size for name, file in self._files.items()}
+            found = {name: log.flush() for name, log in self._logs.items()}
         # Not under the lock: a slow disk keeps nobody from appending.
-        for file in self._files.values():
-            os.fsync(file.fileno())
+        for log in self._logs.values():
+            log.sync()
         return found
 
     def close(self) -> None:
         with self._lock:
-            for file in self._files.values():
-                file.close()
+            for log in self._logs.values():
+                log.close()
 
-    def _flush(self, name: str) -> None:
-        file, data = self._files[name], self._waiting[name]
-        if not data:
+
+class _Log:
+    """One file. What came after its last good fsync is kept: a failed fsync may have dropped it from the file."""
+
+    def __init__(self, path: Path, lock: threading.RLock, fence: Callable[[], None]) -> None:
+        self.path, self._lock, self._fence = path, lock, fence
+        self._file = open_log(path)
+        self._synced = os.fstat(self._file.fileno()).st_size
+        self._tail = bytearray()
+        """Everything after `_synced`, of which the first `_written` bytes are in the file."""
+        self._written = 0
+        self._patience = 0
+        """After a failure: how much waits before the disk is tried again, so that trying stays cheap."""
+        self._distrusted = False
+        """Set when the file may not hold what was written to it; it is then written anew."""
+
+    def add(self, line: bytes) -> None:
+        self._tail += line
+        if len(self._tail) - self._written > MOST_WAITING:
+            raise ResourceError(
+                f"{self.path} could not be written for so long that {MOST_WAITING >> 20} MB of records wait in memory; "
+                "mend the disk or free some space: `eigen2 train --resume` goes on from the last checkpoint."
+            )
+        if len(self._tail) < self._patience:
             return
-        size = os.fstat(file.fileno()).st_size
         try:
-            written = file.write(data)
+            self.flush()
+            if len(self._tail) > MOST_UNSYNCED:
+                self.sync()
         except OSError:
-            file.truncate(size)
+            # The next save meets the same disk, and says so.
+            self._patience = len(self._tail) * 9 // 8
+
+    def flush(self) -> int:
+        """Write what waits, whole or not at all; returns the size of the file then."""
+        if self._distrusted:
+            self._write_anew()
+        data = bytes(self._tail[self._written :])
+        size = os.fstat(self._file.fileno()).st_size
+        if not data:
+            return size
+        try:
+            if self._file.write(data) != len(data):
+                raise OSError(errno.ENOSPC, f"no room for {self.path.name}")
+        except OSError:
+            try:
+                self._file.truncate(size)
+            except OSError:
+                self._distrusted = True
             raise
-        if written != len(data):
-            file.truncate(size)
-            raise OSError(errno.ENOSPC, f"no room for {name}.jsonl")
-        self._waiting[name] = b""
+        self._written, self._patience = len(self._tail), 0
+        return size + len(data)
+
+    def sync(self) -> None:
+        """Make durable what is written."""
+        with self._lock:
+            end, descriptor = self._synced + self._written, self._file.fileno()
+        try:
+            os.fsync(descriptor)
+        except OSError:
+            self._distrusted = True
+            raise
+        with self._lock:
+            # Another thread may have been faster, and got further.
+            done = max(0, end - self._synced)
+            del self._tail[:done]
+            self._synced += done
+            self._written -= done
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _write_anew(self) -> None:
+        """A fsync that failed once may succeed the next time without having written anything: only a file whose every
+        byte was written since can be believed."""
+        self._fence()
+        write_stream(self.path, self._pieces(), self._synced + len(self._tail))
+        fresh = open_log(self.path)
+        with suppress(OSError):
+            self._file.close()
+        self._file, self._distrusted, self._patience = fresh, False, 0
+        self._synced, self._written = os.fstat(fresh.fileno()).st_size, 0
+        self._tail.clear()
+
+    def _pieces(self) -> Iterator[Buffer]:
+        with open_plain(self.path) as file:
+            left = self._synced
+            while left and (piece := file.read(min(left, COPIED))):
+                left -= len(piece)
+                yield piece
+        yield bytes(self._tail)
 
 
-def cut_back(directory: Path, sizes: Mapping[str, int]) -> None:
-    """Drop what was logged after the checkpoint that recorded `sizes`."""
+def cut_back(directory: Path, sizes: Mapping[str, int]) -> list[str]:
+    """Drop what was logged after the checkpoint that recorded `sizes`; returns a sentence for each log that does not
+    reach as far."""
+    short = []
     for name, size in sizes.items():
         path = directory / f"{name}.jsonl"
-        if path.exists() and path.stat().st_size > size:
+        found = path.stat().st_size if path.exists() else 0
+        if found > size:
             with open_log(path) as file:
                 file.truncate(size)
                 os.fsync(file.fileno())
+        elif found < size:
+            short.append(f"{path} has lost {size - found:,} of {size:,} bytes; the run goes on without them.")
+    return short
+
+
+def mend_lines(directory: Path, names: tuple[str, ...]) -> list[str]:
+    """Cut off last lines that a killed writer did not finish; returns a sentence for each."""
+    torn = {name: cut_torn_line(directory / f"{name}.jsonl") for name in names}
+    return [torn_sentence(directory / f"{name}.jsonl", count) for name, count in torn.items() if count]
+
+
+def torn_sentence(path: Path, count: int) -> str:
+    return f"{path} ended in a line that was not written to its end; its {count:,} bytes are cut off."
 
 
 def lasting_events(path: Path, size: int) -> list[dict[str, Any]]:
@@ -142,7 +238,10 @@ def _record(path: Path, number: int, line: bytes) -> dict[str, Any]:
     try:
         return load_table(line)
     except ValueError as error:
-        raise DamagedStateError(f"{path} is damaged: line {number} is no record ({error}).") from error
+        raise DamagedStateError(
+            f"{path} is damaged: line {number} is no record ({error}); restore the file from a copy of the run, or "
+            "delete the line."
+        ) from error
 
 
 def plain(value: Any) -> Any:

@@ -61,7 +61,9 @@ def _run_to_end(
     checkpointer = Checkpointer(run, config, trainer, origin, own_data, journal, recorder.screen.say)
     recorder.begin(run, trainer, journal, step, checkpointer.owners)
     watch.trains(run, trainer, journal)
-    metrics: dict[str, float] = {}
+    for sentence in journal.mended:
+        recorder.screen.say(sentence)
+    metrics: dict[str, float] = {} if checkpoint is None else dict(checkpoint.manifest.metrics)
     try:
         if checkpoint is None:
             journal.event("start", f"run {run.name} begins")

@@ -6,6 +6,7 @@ from typing import Any
 
 import psutil
 
+from eigen2.errors import DamagedStateError
 from eigen2.harness.journal import read_log
 from eigen2.harness.run import Run
 from eigen2.memory.peak import peak_bytes
@@ -30,5 +31,5 @@ def note_actual(run: Run, say: Callable[[str], None]) -> None:
     """A disk that does not take it is said, and stops nothing."""
     try:
         run.note(actual=actual(run))
-    except OSError as error:
+    except (OSError, DamagedStateError) as error:
         say(f"{run.metadata_file} could not be updated ({error}).")

@@ -10,20 +10,28 @@ import json
 import re
 import secrets
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eigen2.cloud.pins import pinned_objects
-from eigen2.errors import ConfigError, DamagedStateError, RunGone
-from eigen2.harness.journal import Journal, cut_back, lasting_events, plain, read_log
+from eigen2.errors import ConfigError, DamagedStateError, ResourceError, RunGone
+from eigen2.harness.journal import (
+    Journal,
+    cut_back,
+    lasting_events,
+    mend_lines,
+    plain,
+    read_log,
+    torn_sentence,
+)
 from eigen2.harness.lock import RunLock
 from eigen2.harness.place import Place, held
 from eigen2.store.bounded_json import load_table
 from eigen2.store.checkpoints import Checkpoints
-from eigen2.store.durable import append, remove_temporaries, write_atomically
+from eigen2.store.durable import append_line, remove_temporaries, write_atomically
 from eigen2.store.layout import CONFIG_LIMIT, FACTS_LIMIT, LOGS, check_layout
 from eigen2.store.plain_files import open_plain, read_plain
 from eigen2.store.tails import join_tails
@@ -102,7 +110,7 @@ class Run:
             return {}
         try:
             return load_table(read_plain(self.metadata_file, FACTS_LIMIT))
-        except ValueError as error:
+        except (ValueError, IsADirectoryError) as error:
             raise DamagedStateError(
                 f"{self.metadata_file} is damaged ({error}); training does not need what it says: restore it or delete it."
             ) from error
@@ -135,8 +143,23 @@ class Run:
     def evaluations(self) -> list[dict[str, Any]]:
         return read_log(self.log("evaluations"))
 
-    def add_evaluation(self, evaluation: "Evaluation") -> None:
-        """Its series as objects, then one line in evaluations.jsonl, written whole, that names them."""
+    def add_evaluation(self, evaluation: "Evaluation", say: Callable[[str], None] = lambda _: None) -> None:
+        """Its series as objects, then one line in evaluations.jsonl, written whole, that names them.
+
+        What cannot be recorded must not be shown: a use of the holdout would be forgotten.
+        """
+        try:
+            if cut := self._record(evaluation):
+                say(torn_sentence(self.log("evaluations"), cut))
+        except OSError as error:
+            with suppress(OSError):
+                self.check_place()
+            raise ResourceError(
+                f"The evaluation could not be recorded in {self.log('evaluations')} ({error.strerror or error}) and is "
+                "not shown; make room or make it writable, then evaluate again."
+            ) from error
+
+    def _record(self, evaluation: "Evaluation") -> int:
         from eigen2.harness.tables import to_parquet
 
         objects = self.checkpoints.objects
@@ -146,7 +169,7 @@ class Run:
             record = {"time": round(time.time(), 3), **evaluation.facts, "series": named, "panels": panels}
             line = (json.dumps(plain(record), allow_nan=False) + "\n").encode()
             self.check_place()
-            append(self.log("evaluations"), line)
+            return append_line(self.log("evaluations"), line)
 
     def pinned(self) -> set[str]:
         """Objects that stay although no checkpoint names them: the series of evaluations, and what is queued for
@@ -217,10 +240,14 @@ class Run:
         """The logs, cut back to the `sizes` of a checkpoint, or emptied when a run begins anew; owners only. Why earlier
         processes ended or were stuck stays on record."""
         lasting = [] if sizes is None else lasting_events(self.log("events"), sizes.get("events", 0))
-        cut_back(self.path, dict.fromkeys(LOGS, 0) if sizes is None else sizes)
-        with closing(Journal(self.path, LOGS)) as journal:
+        mended = cut_back(self.path, dict.fromkeys(LOGS, 0) if sizes is None else sizes)
+        mended += mend_lines(self.path, (*LOGS, "evaluations"))
+        with closing(Journal(self.path, LOGS, self.check_place)) as journal:
             for record in lasting:
                 journal.append("events", record)
+            journal.mended = tuple(mended)
+            for sentence in mended:
+                journal.event("log_mended", sentence)
             if self.uploads is not None:
                 self.uploads.start()
             yield journal

@@ -10,6 +10,7 @@ from rich.console import Console
 from eigen2.cloud.words import size_words
 from eigen2.errors import ConfigError
 from eigen2.harness.directory import find_run, point_latest
+from eigen2.harness.identity import check_stored_config
 from eigen2.harness.lock import RunLock
 from eigen2.harness.run import Run
 from eigen2.harness.syncing import (
@@ -84,6 +85,8 @@ def pull_run(url: str, root: Path, settings: "CloudConfig", console: Console) ->
 def push_run(run: Run, cloud: Cloud, console: Console, verify: bool = False) -> dict[str, Any]:
     """Everything of a run that the bucket lacks; also while it trains without a cloud."""
     with run.held():
+        # One that no resume would take must not replace the good one in the bucket.
+        check_stored_config(run)
         return _push(run, cloud, console, verify)
 
 

@@ -19,7 +19,7 @@ from eigen2.errors import ConfigError
 from eigen2.harness.console import TrainingConsole
 from eigen2.harness.datasets import RunDatasets
 from eigen2.harness.directory import check_name, create_run, find_run
-from eigen2.harness.identity import check_identity, check_resumable, identity
+from eigen2.harness.identity import check_config, check_data, check_resumable, identity
 from eigen2.harness.loop import restore, train
 from eigen2.harness.outcome import note_actual
 from eigen2.harness.own_data import OwnData, kept_file, missing_data_explained, names_own_file
@@ -30,7 +30,7 @@ from eigen2.harness.signals import StopSignals
 from eigen2.harness.sync import fetch_run, is_url
 from eigen2.harness.syncing import Cloud, free_name, giving_back, located, open_cloud, uploading
 from eigen2.harness.watch import Watch
-from eigen2.store.checkpoints import Recovery
+from eigen2.store.checkpoints import tell_refused
 
 
 class Host:
@@ -151,8 +151,10 @@ def _resumed(
         # A file that is named now is read, whatever the run keeps.
         named = names_own_file(config, overrides)
         recovery = run.checkpoints.newest_good(own_data=not named)
-        _tell_refused(recovery, screen.say)
+        tell_refused(recovery, screen.say)
         checkpoint = recovery.checkpoint
+        if checkpoint is not None:
+            check_config(run, checkpoint.manifest.identity, config)
         keeping = None if named else checkpoint
         host = Host(config, run, recorder.progress, None if keeping is None else kept_file(keeping))
         if not force:
@@ -185,7 +187,7 @@ def evaluate_run(run: Run, split: str, say: Callable[[str], None]) -> Evaluation
     with run.held():
         with opened(run, say) as experiment:
             evaluation = experiment.evaluate(split)
-        run.add_evaluation(evaluation)
+        run.add_evaluation(evaluation, say)
     return evaluation
 
 
@@ -196,16 +198,17 @@ def opened(run: Run, say: Callable[[str], None]) -> Iterator[Experiment]:
     recovery, found = run.checkpoints.read_newest(
         lambda checkpoint: (checkpoint.state(), checkpoint.own_data())
     )
-    _tell_refused(recovery, say)
+    tell_refused(recovery, say)
     if recovery.checkpoint is None or found is None:
         raise ConfigError(f"{run.path} has no checkpoint yet.")
     state, data = found
+    check_config(run, recovery.checkpoint.manifest.identity, config)
     algorithm, host = registry.algorithm(config.alg.kind), Host(config, run, data=data)
     with (
         missing_data_explained(run, recovery.checkpoint),
         algorithm.open(config, host.services) as experiment,
     ):
-        check_identity(run, recovery.checkpoint.manifest.identity, config, experiment.data_fingerprint)
+        check_data(recovery.checkpoint.manifest.identity, experiment.data_fingerprint)
         with recovery.checkpoint.loading():
             experiment.trainer.load_state_dict(state)
         yield experiment
@@ -216,12 +219,6 @@ def _fingerprint(state: Mapping[str, Any]) -> str:
     from eigen2.store.state import fingerprint
 
     return fingerprint(state)
-
-
-def _tell_refused(recovery: Recovery, say: Callable[[str], None]) -> None:
-    """Name each newer checkpoint that cannot be used."""
-    for sentence in recovery.refused:
-        say(f"{sentence}; an older checkpoint is used.")
 
 
 def _absolute(config: Config) -> Config:
@@ -237,7 +234,7 @@ def _placed(config: Config, run: Run) -> Config:
 
 def _conclude(run: Run, experiment: Experiment, screen: TrainingConsole) -> dict[str, Any]:
     evaluation = experiment.evaluate("holdout")
-    run.add_evaluation(evaluation)
+    run.add_evaluation(evaluation, screen.say)
     screen.console.print(evaluation.shown, highlight=False)
     screen.say(f"run {run.path}")
     return {"run": str(run.path), "evaluation": evaluation.facts}

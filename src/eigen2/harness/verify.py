@@ -7,11 +7,12 @@ from typing import Any
 from eigen2.algorithms import registry
 from eigen2.algorithms.contract import Trainer
 from eigen2.errors import ConfigError
+from eigen2.harness.identity import check_config
 from eigen2.harness.loop import restore
 from eigen2.harness.own_data import kept_file, missing_data_explained
 from eigen2.harness.run import Run
 from eigen2.harness.training import Host
-from eigen2.store.checkpoints import Checkpoint
+from eigen2.store.checkpoints import Checkpoint, tell_refused
 from eigen2.store.objects import reference
 from eigen2.store.state import fingerprint
 
@@ -22,8 +23,7 @@ VOLATILE = ("ram_bytes",)
 def run_fingerprint(run: Run, say: Callable[[str], None]) -> dict[str, Any]:
     """One hash over the training state and the replay of the newest good checkpoint."""
     recovery, found = run.checkpoints.read_newest(_fingerprint)
-    for sentence in recovery.refused:
-        say(sentence)
+    tell_refused(recovery, say)
     if recovery.checkpoint is None:
         raise ConfigError(f"{run.path} has no checkpoint yet.")
     return {"step": recovery.checkpoint.manifest.step, "fingerprint": found}
@@ -67,6 +67,7 @@ def verify_resume(run: Run, say: Callable[[str], None]) -> Proof:
             "The previous checkpoint has no replay of its own (replay.every > 1): nothing to prove."
         )
     config = run.read_config()
+    check_config(run, before.manifest.identity, config)
     algorithm, host = registry.algorithm(config.alg.kind), Host(config, run, data=kept_file(before, after))
     with missing_data_explained(run, before), algorithm.open(config, host.services) as experiment:
         restore(run, config, experiment, before, say)

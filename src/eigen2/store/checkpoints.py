@@ -132,6 +132,13 @@ class Recovery:
     refused: tuple[str, ...]
 
 
+def tell_refused(recovery: Recovery, say: Callable[[str], None]) -> None:
+    """Name each checkpoint that was passed over, and the one that is used."""
+    for sentence in recovery.refused:
+        used = None if recovery.checkpoint is None else recovery.checkpoint.manifest
+        say(sentence if used is None else f"{sentence}; '{used.name}' of step {used.step} is used instead.")
+
+
 class Checkpoints:
     """The checkpoints of one run directory. Saving needs the run's lock, looking does not.
 

@@ -5,15 +5,19 @@ A failed fsync is never retried on the same file: the kernel may have dropped th
 """
 
 import errno
+import fcntl
 import os
 import secrets
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
 from typing import TypeAlias
 
 from eigen2.store.plain_files import open_plain
 
+LINE_BYTES = 1 << 16
+"""Read at a time while the end of the last complete line is looked for."""
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 PIECE = 1 << 20
@@ -99,10 +103,9 @@ def write_new(path: Path, content: bytes) -> bool:
 
 
 def append(path: Path, content: bytes) -> None:
-    """Add `content` to the end of a file, durably; the file is made if it is not there."""
-    with open_log(path) as file:
-        write_all(file.fileno(), content)
-        os.fsync(file.fileno())
+    """Add `content` to the end of a file, durably, whole or not at all; the file is made if it is not there."""
+    with _end_of(path) as descriptor:
+        _append(path, descriptor, os.fstat(descriptor).st_size, content)
 
 
 def open_log(path: Path) -> FileIO:
@@ -116,6 +119,67 @@ def open_log(path: Path) -> FileIO:
         with open_plain(path) as file:
             write_stream(path, iter(lambda: file.read(PIECE), b""), os.fstat(file.fileno()).st_size)
     return open_plain(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+
+
+def append_line(path: Path, line: bytes) -> int:
+    """Add a line to a log that several processes may write, durably, whole or not at all.
+
+    Returns the bytes of a torn line, left by a writer that was killed, that were cut off first.
+    """
+    with _end_of(path) as descriptor:
+        size = os.fstat(descriptor).st_size
+        complete = _complete(descriptor, size)
+        if complete < size:
+            os.ftruncate(descriptor, complete)
+        _append(path, descriptor, complete, line)
+    return size - complete
+
+
+def cut_torn_line(path: Path) -> int:
+    """Cut off a last line that was not written to its end; returns its bytes, 0 when there is none."""
+    if not path.exists():
+        return 0
+    with _end_of(path) as descriptor:
+        size = os.fstat(descriptor).st_size
+        complete = _complete(descriptor, size)
+        if complete < size:
+            os.ftruncate(descriptor, complete)
+            os.fsync(descriptor)
+    return size - complete
+
+
+@contextmanager
+def _end_of(path: Path) -> Iterator[int]:
+    """The file, open to be added to, and locked: whoever sees a torn line there knows that nobody is writing it."""
+    with open_log(path) as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield file.fileno()
+
+
+def _append(path: Path, descriptor: int, size: int, content: bytes) -> None:
+    try:
+        write_all(descriptor, content)
+        os.fsync(descriptor)
+        if size == 0:
+            sync_directory(path.parent)
+    except BaseException:
+        # What is not durable must not be seen either. If the disk does not even take that, a torn line is left, which
+        # the next writer cuts.
+        with suppress(OSError):
+            os.ftruncate(descriptor, size)
+        raise
+
+
+def _complete(descriptor: int, size: int) -> int:
+    """Bytes up to the end of the last complete line."""
+    end = size
+    while end > 0:
+        start = max(0, end - LINE_BYTES)
+        newline = os.pread(descriptor, end - start, start).rfind(b"\n")
+        if newline >= 0:
+            return start + newline + 1
+        end = start
+    return 0
 
 
 def remove_temporaries(directory: Path) -> int:
