@@ -99,6 +99,11 @@ def test_evaluations_bring_their_own_panels(tmp_path: Path) -> None:
     assert heat["data"][0]["z"] == [[0.0, 1.0]]
 
 
+def test_numbers_that_are_none_are_left_out() -> None:
+    y = [1.0, float("nan"), 10**400, True, "7", None, 2]
+    assert thinned(range(7), y) == ([0, 6], [1.0, 2])
+
+
 def test_long_logs_are_thinned_out_and_keep_their_extremes() -> None:
     y = [0.0] * 100_000
     y[31_234], y[77_777] = 9.0, -9.0

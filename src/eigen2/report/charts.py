@@ -4,6 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from eigen2.report.reading import Table
 
 POINTS = 1_500
@@ -45,20 +47,24 @@ def stacked(name: str, x: Sequence[Any], y: Sequence[Any]) -> dict[str, Any]:
 
 
 def thinned(x: Sequence[Any], y: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """Points that have a value; the extremes of each bucket where there are too many."""
-    points = [(a, b) for a, b in zip(x, y, strict=True) if _is_number(b) and a is not None]
-    if len(points) > POINTS:
-        size = math.ceil(2 * len(points) / POINTS)
-        kept = []
-        for start in range(0, len(points), size):
-            bucket = range(start, min(start + size, len(points)))
-            low, high = min(bucket, key=lambda i: points[i][1]), max(bucket, key=lambda i: points[i][1])
-            kept += [
-                points[i]
-                for i in sorted({low, high, bucket[-1]} if start + size >= len(points) else {low, high})
-            ]
-        points = kept
-    return [a for a, _ in points], [b for _, b in points]
+    """Points that have a value; the extremes of each bucket and the last point where there are too many."""
+    kept = [i for i, (a, b) in enumerate(zip(x, y, strict=True)) if _is_number(b) and a is not None]
+    if len(kept) > POINTS:
+        values = np.array([y[i] for i in kept], np.float64)
+        size = math.ceil(2 * len(kept) / POINTS)
+        whole = len(kept) // size * size
+        buckets = values[:whole].reshape(-1, size)
+        starts = np.arange(0, whole, size)
+        rest = (
+            [whole + int(values[whole:].argmin()), whole + int(values[whole:].argmax())]
+            if whole < len(kept)
+            else []
+        )
+        chosen = np.unique(
+            [*(starts + buckets.argmin(1)), *(starts + buckets.argmax(1)), *rest, len(kept) - 1]
+        )
+        kept = [kept[i] for i in chosen]
+    return [x[i] for i in kept], [y[i] for i in kept]
 
 
 def _lines(panel: Mapping[str, Any], table: Table) -> Figure | None:
@@ -237,4 +243,6 @@ def _dots(births: Mapping[Any, dict[str, Any]], best: Any) -> list[dict[str, Any
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    # The types as they are first: logs have millions of these.
+    kind = type(value)
+    return math.isfinite(value) if kind is float else kind is int and abs(value) < 2**63

@@ -42,6 +42,8 @@ def _listen(host: str, port: int) -> socket.socket:
         listening = socket.socket(family, socket.SOCK_STREAM)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
+        # Whoever follows the address as soon as it is printed waits instead of being refused.
+        listening.listen(128)
     except OSError as error:
         raise ConfigError(
             f"{host}:{port} cannot be used ({error.strerror}); --port names another."
