@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from eigen2.cloud.words import legible
-from eigen2.errors import ConfigError, DamagedStateError, Eigen2Error, ResourceError
+from eigen2.errors import ConfigError, DamagedStateError, Eigen2Error, ResourceError, is_out_of_memory
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False,
@@ -410,9 +410,12 @@ def main() -> None:
         app([argument for argument in arguments if argument != "--debug"], standalone_mode=True)
     except Eigen2Error as error:
         _fail(str(error), error.exit_code, debug)
-    except MemoryError as error:
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        reason = f" ({str(error).splitlines()[0]})" if str(error) else ""
         _fail(
-            f"It does not fit into memory ({error}); `eigen2 plan` says what a run needs.",
+            f"It does not fit into memory{reason}; `eigen2 plan` says what a run needs.",
             ResourceError.exit_code,
             debug,
         )

@@ -35,6 +35,14 @@ class ResourceError(Eigen2Error):
     exit_code = 4
 
 
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether RAM or the memory of a device was used up; torch, which need not be there, says so in several ways."""
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    text = str(error)
+    return isinstance(error, RuntimeError) and ("out of memory" in text or "can't allocate memory" in text)
+
+
 class WorkersLostError(ResourceError):
     """Worker processes died in the middle of a step; the last checkpoint is good."""
 

@@ -12,7 +12,16 @@ from typing import Any
 
 from eigen2.algorithms.contract import Experiment, Metrics, Trainer
 from eigen2.config import Config
-from eigen2.errors import DamagedStateError, Eigen2Error, RunGone, RunMoved, StoppedEarly, WorkersLostError
+from eigen2.errors import (
+    DamagedStateError,
+    Eigen2Error,
+    ResourceError,
+    RunGone,
+    RunMoved,
+    StoppedEarly,
+    WorkersLostError,
+    is_out_of_memory,
+)
 from eigen2.harness.checkpointer import Checkpointer
 from eigen2.harness.identity import check_identity, identity
 from eigen2.harness.journal import Journal
@@ -127,6 +136,13 @@ def _undisturbed(trainer: Trainer, signals: StopSignals) -> Metrics:
         if signals.received is not None:
             raise StepDropped from error
         raise
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise ResourceError(
+            f"A step does not fit into memory ({str(error).splitlines()[0]}); everything up to the last checkpoint is saved. Give "
+            "the run more memory and resume it, or begin a smaller one: `eigen2 plan` says what settings need."
+        ) from error
     finally:
         signals.step_ends()
 

@@ -40,6 +40,10 @@ def world(request, alg, market_task, filled):
     return build
 
 
+def loss_of(direct, actor, replay, days):
+    return direct.loss(actor, direct.draw(replay, RUNS, days), slice(0, RUNS))
+
+
 def real_growth(task, replay, runs, length):
     """Mean daily log growth in per cent when the recorded actions go through the core, with one more night."""
     drawn = replay.sample_sequences(runs, length).clone()
@@ -57,7 +61,7 @@ def real_growth(task, replay, runs, length):
 def test_the_loss_is_minus_the_real_cores_log_growth(world, copy_of, fee_bp, tolerance):
     task, actor, replay = world(fee_bp)
     days = task.env.trading_days
-    loss = DirectGradient(task).loss(actor, copy_of(replay), RUNS, days)
+    loss = loss_of(DirectGradient(task), actor, copy_of(replay), days)
     growth = real_growth(task, replay, RUNS, days)
     assert abs(growth) > 5 * tolerance
     assert float(loss[0]) == pytest.approx(-growth, abs=tolerance)
@@ -69,16 +73,14 @@ def test_costs_lower_the_growth(world, copy_of):
     dear = DirectGradient(task)
     dear.costs = CostModel(0.01)
     days = task.env.trading_days
-    paid = float(
-        dear.loss(actor, copy_of(replay), RUNS, days) - free.loss(actor, copy_of(replay), RUNS, days)
-    )
+    paid = float(loss_of(dear, actor, copy_of(replay), days) - loss_of(free, actor, copy_of(replay), days))
     assert paid > 0.01
 
 
 def directional(direct, actor, replay, copy_of, direction, step):
     def at(distance):
         moved = {name: value + distance * direction[name] for name, value in actor.items()}
-        return float(direct.loss(moved, copy_of(replay), RUNS, 8).sum())
+        return float(loss_of(direct, moved, copy_of(replay), 8).sum())
 
     return (at(step) - at(-step)) / (2 * step)
 
@@ -90,7 +92,7 @@ def test_the_gradient_agrees_with_finite_differences(alg, market_task, filled, c
     replay = filled(task, actor, episodes=8)
     direct = DirectGradient(task)
     leaves = {name: value.clone().requires_grad_(True) for name, value in actor.items()}
-    loss = direct.loss(leaves, copy_of(replay), RUNS, 8)
+    loss = loss_of(direct, leaves, copy_of(replay), 8)
     gradient = dict(zip(leaves, torch.autograd.grad(loss.sum(), list(leaves.values())), strict=True))
     length = torch.sqrt(sum(value.square().sum() for value in gradient.values()))
     uphill = {name: value / length for name, value in gradient.items()}
@@ -103,7 +105,7 @@ def test_each_agents_loss_is_its_own(alg, market_task, filled, copy_of):
     actors = task.init_actor(3, torch.Generator().manual_seed(0))
     replay = filled(task, take(actors, [0]), episodes=8)
     direct = DirectGradient(task)
-    together = direct.loss(actors, copy_of(replay), RUNS, 8)
+    together = loss_of(direct, actors, copy_of(replay), 8)
     for agent in range(3):
-        alone = direct.loss(take(actors, [agent]), copy_of(replay), RUNS, 8)
+        alone = loss_of(direct, take(actors, [agent]), copy_of(replay), 8)
         torch.testing.assert_close(alone[0], together[agent], rtol=1e-4, atol=1e-5)

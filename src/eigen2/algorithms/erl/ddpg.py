@@ -19,6 +19,7 @@ from torch import Tensor
 from eigen2.algorithms.erl.config import ERLConfig
 from eigen2.algorithms.erl.task import DirectLoss, ERLTask, LearnerBatch
 from eigen2.errors import DamagedStateError
+from eigen2.nets.micro_batches import Gradients, MicroBatches
 from eigen2.nets.stacked import Params, agents_in, layer_size, nbytes, norms, put, take, track
 from eigen2.replay import Replay
 
@@ -41,6 +42,7 @@ class Learners:
         self.critic_optimiser = torch.optim.Adam(list(self.critic.values()), lr=config.critic_lr, fused=True)
         self.direct_optimiser = torch.optim.Adam(list(self.actor.values()), lr=config.direct_lr, fused=True)
         self.updates = 0
+        self.micro_batches = MicroBatches()
 
     def train(
         self,
@@ -77,17 +79,26 @@ class Learners:
             name: self.config.direct_noise * layer_size(value.detach()) for name, value in self.actor.items()
         }
         for done in range(1, self.config.direct_steps + 1):
-            nearby = {
-                name: value + (spread[name] * torch.randn(value.shape, generator=rng)).to(value.device)
+            drawn = direct.draw(replay, self.config.direct_runs, self.config.direct_days)
+            noise = {
+                name: spread[name] * torch.randn(value.shape, generator=rng)
                 for name, value in self.actor.items()
             }
-            loss = direct.loss(nearby, replay, self.config.direct_runs, self.config.direct_days)
-            self._step(self.direct_optimiser, loss.sum(), self.actor, "actor")
-            total += float(loss.detach().mean())
+            loss = self._follow_once(direct, drawn, noise)
+            total += float(loss.mean())
             progress(done)
         track(self.actor_target, self.actor, 1.0)
         self._require_finite()
         return total / self.config.direct_steps
+
+    def _follow_once(self, direct: DirectLoss, drawn: Any, noise: Params) -> Tensor:
+        def compute(runs: slice) -> tuple[Tensor, Gradients]:
+            nearby = {name: value + noise[name].to(value.device) for name, value in self.actor.items()}
+            return self._differentiated(direct.loss(nearby, drawn, runs), self.actor)
+
+        loss, gradients = self.micro_batches.gradients("direct gradient", self.config.direct_runs, compute)
+        self._step(self.direct_optimiser, gradients, self.actor, "actor")
+        return loss
 
     def reset(self, slots: list[int], actors: Params) -> None:
         """Restart some learners from other actors: targets follow, actor moments start anew, critics stay."""
@@ -100,33 +111,56 @@ class Learners:
                 state["exp_avg_sq"][index] = 0.0
 
     def _update_critic(self, batch: LearnerBatch, rng: torch.Generator) -> Tensor:
-        with torch.no_grad():
-            action = self.task.squash(self.task.policy(self.actor_target, batch.next_state))
-            if self.config.target_noise:
-                bound = 2.5 * self.config.target_noise
-                noise = (
-                    torch.randn(action.shape, generator=rng)
-                    .mul_(self.config.target_noise)
-                    .clamp_(-bound, bound)
-                )
-                action = self.task.smooth(action, noise.to(action.device))
-            following = self.task.value(self.critic_target, batch.next_state, torch.cat([action, action]))
-            target = batch.reward + batch.discount * torch.minimum(*following.chunk(2))
-        values = self.task.value(self.critic, batch.state, batch.action.unsqueeze(0))
-        loss = (values - torch.cat([target, target])).square().flatten(1).mean(1)
-        self._step(self.critic_optimiser, loss.sum(), self.critic, "critic")
-        return loss.detach().mean()
+        noise = self._smoothing((self.agents, *batch.action.shape), rng)
+
+        def compute(rows: slice) -> tuple[Tensor, Gradients]:
+            some = batch.part(rows)
+            target = self._target(some, None if noise is None else noise[:, rows])
+            values = self.task.value(self.critic, some.state, some.action.unsqueeze(0))
+            loss = (values - torch.cat([target, target])).square().flatten(1).mean(1)
+            return self._differentiated(loss, self.critic)
+
+        loss, gradients = self.micro_batches.gradients("critic update", len(batch.action), compute)
+        self._step(self.critic_optimiser, gradients, self.critic, "critic")
+        return loss.mean()
+
+    def _smoothing(self, shape: tuple[int, ...], rng: torch.Generator) -> Tensor | None:
+        """Noise for the target's actions, drawn for the whole batch at once."""
+        if not self.config.target_noise:
+            return None
+        bound = 2.5 * self.config.target_noise
+        return torch.randn(shape, generator=rng).mul_(self.config.target_noise).clamp_(-bound, bound)
+
+    @torch.no_grad()
+    def _target(self, batch: LearnerBatch, noise: Tensor | None) -> Tensor:
+        action = self.task.squash(self.task.policy(self.actor_target, batch.next_state))
+        if noise is not None:
+            action = self.task.smooth(action, noise.to(action.device))
+        following = self.task.value(self.critic_target, batch.next_state, torch.cat([action, action]))
+        return batch.reward + batch.discount * torch.minimum(*following.chunk(2))
 
     def _update_actor(self, batch: LearnerBatch) -> Tensor:
-        raw = self.task.policy(self.actor, batch.state)
         first = {name: value[: self.agents].detach() for name, value in self.critic.items()}
-        value = self.task.value(first, batch.state, self.task.squash(raw))
-        loss = -value.flatten(1).mean(1) + self.config.action_penalty * raw.square().flatten(1).mean(1)
-        self._step(self.actor_optimiser, loss.sum(), self.actor, "actor")
-        return loss.detach().mean()
 
-    def _step(self, optimiser: torch.optim.Optimizer, loss: Tensor, params: Params, network: str) -> None:
-        gradients = torch.autograd.grad(loss, list(params.values()))
+        def compute(rows: slice) -> tuple[Tensor, Gradients]:
+            state = batch.part(rows).state
+            raw = self.task.policy(self.actor, state)
+            value = self.task.value(first, state, self.task.squash(raw))
+            loss = -value.flatten(1).mean(1) + self.config.action_penalty * raw.square().flatten(1).mean(1)
+            return self._differentiated(loss, self.actor)
+
+        loss, gradients = self.micro_batches.gradients("actor update", len(batch.action), compute)
+        self._step(self.actor_optimiser, gradients, self.actor, "actor")
+        return loss.mean()
+
+    @staticmethod
+    def _differentiated(loss: Tensor, params: Params) -> tuple[Tensor, Gradients]:
+        """Losses `[agent]` and the gradients of their sum: agents do not see each other."""
+        return loss, torch.autograd.grad(loss.sum(), list(params.values()))
+
+    def _step(
+        self, optimiser: torch.optim.Optimizer, gradients: Gradients, params: Params, network: str
+    ) -> None:
         norm = norms(gradients)
         if not torch.isfinite(norm).all():
             row = int(torch.nonzero(~torch.isfinite(norm))[0])

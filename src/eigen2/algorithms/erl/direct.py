@@ -41,14 +41,19 @@ class DirectGradient:
         )
         self.costs = CostModel.of(task.env)
 
-    def loss(self, actor: Params, replay: Replay, runs: int, length: int) -> Tensor:
+    def draw(self, replay: Replay, runs: int, length: int) -> dict[str, Tensor]:
+        """Observations `[day, run, ...]` of `length` days and the one after."""
+        return replay.sample_sequences(runs, length).observation
+
+    def loss(self, actor: Params, drawn: dict[str, Tensor], chosen: slice) -> Tensor:
         """Minus the mean daily log growth, in per cent, of each agent `[agent]`."""
-        drawn = replay.sample_sequences(runs, length)
-        seen = {name: value[:-1].flatten(0, 1) for name, value in drawn.observation.items()}
+        observation = {name: value[:, chosen] for name, value in drawn.items()}
+        length, runs = len(observation["day"]) - 1, observation["day"].shape[1]
+        seen = {name: value[:-1].flatten(0, 1) for name, value in observation.items()}
         action = self.task.squash(self.task.policy(actor, self.task.state(seen)))
         action = action.view(agents_in(actor), length, runs, *action.shape[2:])
-        day = drawn.observation["day"].to(self.task.device).long()
-        held = drawn.observation["positions"][0, :, :, 0].to(self.task.device).float().unsqueeze(0)
+        day = observation["day"].to(self.task.device).long()
+        held = observation["positions"][0, :, :, 0].to(self.task.device).float().unsqueeze(0)
         growth = torch.zeros(agents_in(actor), runs, device=self.task.device)
         for step, asked in enumerate(action.unbind(1)):
             held, gain = grow(held, self.overnight[day[step] + 1])

@@ -1,7 +1,7 @@
 """Networks on a market: what an agent decides about portfolios on given days, and what critics think of it."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -57,6 +57,9 @@ class MarketState:
     """[row, tradable, POSITION]"""
     account: Tensor
     """[row, 5]"""
+
+    def __getitem__(self, rows: slice) -> "MarketState":
+        return replace(self, day=self.day[rows], holdings=self.holdings[rows], account=self.account[rows])
 
 
 class MarketNetworks:

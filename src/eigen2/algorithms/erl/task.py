@@ -50,7 +50,7 @@ class LearnerBatch:
     """Transitions to learn from."""
 
     state: Any
-    """Whatever the task's own networks read, [row, ...] in the end."""
+    """Whatever the task's own networks read, [row, ...] in the end; a slice of it is the state of those rows."""
     action: Tensor
     """[row, ...]"""
     reward: Tensor
@@ -59,12 +59,23 @@ class LearnerBatch:
     discount: Tensor
     """[row, 1] gamma to the n, zero where the episode ended for good."""
 
+    def part(self, rows: slice) -> "LearnerBatch":
+        if rows == slice(0, len(self.action)):
+            return self
+        return LearnerBatch(
+            self.state[rows], self.action[rows], self.reward[rows], self.next_state[rows], self.discount[rows]
+        )
+
 
 class DirectLoss(Protocol):
     """A loss that is differentiable through the world itself."""
 
-    def loss(self, actor: Params, replay: Replay, runs: int, length: int) -> Tensor:
-        """Of each agent `[agent]`, over `runs` sequences of `length` steps drawn from the replay."""
+    def draw(self, replay: Replay, runs: int, length: int) -> Any:
+        """`runs` sequences of `length` steps."""
+        ...
+
+    def loss(self, actor: Params, drawn: Any, runs: slice) -> Tensor:
+        """Of each agent `[agent]`, over some of the sequences."""
         ...
 
 

@@ -103,7 +103,8 @@ class ERLTrainer(Trainer):
         return {name: value[0].contiguous() for name, value in self.champion.actor.items()}
 
     def take_records(self) -> dict[str, list[dict[str, Any]]]:
-        return {"lineage": self.lineage}
+        news = [] if self.learners is None else self.learners.micro_batches.take_news()
+        return {"lineage": self.lineage, "events": news}
 
     def drop_caches(self) -> None:
         super().drop_caches()

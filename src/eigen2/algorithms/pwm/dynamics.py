@@ -23,8 +23,11 @@ class MLPDynamics(nn.Module):
         """[batch, L], [batch, A] -> next latent [batch, L]"""
         return simnorm(logits_of(latent) + self.change(torch.cat([latent, action], -1)))
 
+    def draw(self, action: Tensor, stream: torch.Generator) -> None:
+        """There is nothing to draw."""
+
     def error(
-        self, latent: Tensor, action: Tensor, reached: Tensor, target: Tensor, stream: torch.Generator
+        self, latent: Tensor, action: Tensor, reached: Tensor, target: Tensor, tau: Tensor | None
     ) -> Tensor:
         """Squared error per element [..., L] of the step latent -> target, given what it reached."""
         return F.mse_loss(reached, target, reduction="none")
@@ -57,10 +60,14 @@ class FlowDynamics(nn.Module):
 
         return simnorm(integrate(field, logits_of(latent), self.flow.integrator, self.flow.substeps))
 
+    def draw(self, action: Tensor, stream: torch.Generator) -> Tensor:
+        """A time on the path for every step, given the actions [..., A]. -> [..., 1]"""
+        return draw_times(action, self.flow.time, stream)
+
     def error(
-        self, latent: Tensor, action: Tensor, reached: Tensor, target: Tensor, stream: torch.Generator
+        self, latent: Tensor, action: Tensor, reached: Tensor, target: Tensor, tau: Tensor | None
     ) -> Tensor:
-        """Squared error per element [..., L] of the velocity somewhere on the path latent -> target, plus that of the
+        """Squared error per element [..., L] of the velocity at the times `tau` [..., 1] on the path latent -> target, plus that of the
         point reached by integration.
 
         A logit of a nearly empty place moves far and means nothing, so the velocity's error counts as much as it would
@@ -68,7 +75,7 @@ class FlowDynamics(nn.Module):
         encoder towards latents that can be predicted, as it does for `mlp`.
         """
         # The path is data: without the stop-gradient the encoder could shorten it instead of the field learning it.
-        tau = draw_times(latent, self.flow.time, stream)
+        assert tau is not None
         point, velocity = path_point(logits_of(latent.detach()), logits_of(target), tau)
         wrong = pushed(target, self.velocity(simnorm(point), action, tau) - velocity)
         return wrong.square() + F.mse_loss(reached, target, reduction="none")

@@ -1,5 +1,6 @@
 """Imagined rollouts: the actor acting inside the world model, differentiable from the return to its weights."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -58,3 +59,12 @@ def returns(rollout: ImaginedRollout, critic: ValueEnsemble) -> Tensor:
     weight = torch.cumprod(rollout.discount, 0)
     before = torch.cat([torch.ones_like(weight[:1]), weight[:-1]])
     return (before * rollout.reward).sum(0) + weight[-1] * critic.lowest(rollout.latent[-1])
+
+
+def joined(rollouts: Sequence[ImaginedRollout]) -> ImaginedRollout:
+    """Rollouts of parts of a batch as one of all of it."""
+    latent = [torch.cat(parts) for parts in zip(*(rollout.latent for rollout in rollouts), strict=True)]
+    reward, discount = (
+        torch.cat([getattr(r, name) for r in rollouts], dim=1) for name in ("reward", "discount")
+    )
+    return ImaginedRollout(latent, reward, discount)

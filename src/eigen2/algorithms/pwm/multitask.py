@@ -18,6 +18,7 @@ from eigen2.algorithms.contract import Metrics, Progress, Trainer, no_progress
 from eigen2.algorithms.pwm.agent import Behaviour
 from eigen2.algorithms.pwm.best import Best, rollback_threshold
 from eigen2.algorithms.pwm.config import PWMConfig
+from eigen2.algorithms.pwm.model_learning import Part, fit_model
 from eigen2.algorithms.pwm.normaliser import Normaliser
 from eigen2.algorithms.pwm.optimiser import Optimiser, linear_lr_scale
 from eigen2.algorithms.pwm.policy_learning import PolicyLearner
@@ -29,18 +30,21 @@ from eigen2.envs.control.environments import Task
 from eigen2.envs.control.rollout import ControlRollout, Policy, play_episodes
 from eigen2.errors import DataError
 from eigen2.nets.held import held_bytes
+from eigen2.nets.micro_batches import MicroBatches
 from eigen2.replay.buffer import Replay
 
 
 class TaskPolicy:
     """What one task has of its own: statistics of its data, behaviour, learner, and its best evaluation."""
 
-    def __init__(self, task: Task, number: int, config: PWMConfig, seed: int, model: TaskWorldModel) -> None:
+    def __init__(
+        self, task: Task, number: int, config: PWMConfig, seed: int, model: TaskWorldModel, micro_batches: MicroBatches
+    ) -> None:  # fmt: skip
         self.task = task
         self.observations, self.rewards = Normaliser(model.observations), Normaliser(1)
         own_seed = seeds.integer(seed, "task", number)
         self.behaviour = Behaviour(config, task.action_size, own_seed, model.embedding.device)
-        self.learner = PolicyLearner(config, self.behaviour)
+        self.learner = PolicyLearner(config, self.behaviour, micro_batches)
         self.view = TaskView(model, number)
         self.best = Best()
 
@@ -113,7 +117,10 @@ class MultiTaskTrainer(Trainer):
             config.model, observations, actions, len(tasks), config.multitask.embedding, stream
         ).to(self.device)
         self.optimiser = Optimiser("model", self.model, config.model.learning_rate, config.model.clip)
-        self.policies = [TaskPolicy(task, k, config, seed, self.model) for k, task in enumerate(tasks)]
+        self.micro_batches = MicroBatches()
+        self.policies = [
+            TaskPolicy(task, k, config, seed, self.model, self.micro_batches) for k, task in enumerate(tasks)
+        ]
         self.headline = ("model_loss", *(f"return_{task.name}" for task in tasks), "rollback_to")
         self._progress = progress
         self._compress = compress
@@ -187,6 +194,9 @@ class MultiTaskTrainer(Trainer):
             }
         return {name: torch.as_tensor(value).detach().cpu().clone() for name, value in named.items()}
 
+    def take_records(self) -> dict[str, list[dict[str, Any]]]:
+        return {"events": self.micro_batches.take_news()}
+
     def owners(self) -> dict[str, int]:
         behaviours = [policy.behaviour.owners() for policy in self.policies]
         return {
@@ -226,10 +236,14 @@ class MultiTaskTrainer(Trainer):
         self._progress("model", 0, config.model.updates)
         for update in range(config.model.updates):
             batch, task = self._draw(config.model.batch, draws)
-            loss = self.model.loss(self.model.conditioned(batch, task), config.gamma, times)
-            norm = self.optimiser.step(loss.total, lr_scale)
+            loss, norm = fit_model(
+                self.model, self.optimiser, batch, config.gamma, times, lr_scale, self.micro_batches, self._conditioned(batch, task)
+            )  # fmt: skip
             self._progress("model", update + 1, config.model.updates)
         return loss.metrics() | {"model_gradient": norm}
+
+    def _conditioned(self, batch: SequenceBatch, task: Tensor) -> Part:
+        return lambda runs: self.model.conditioned(batch.part(runs), task[runs])
 
     def _draw(self, n: int, stream: np.random.Generator) -> tuple[SequenceBatch, Tensor]:
         """About n sequences, normalised task by task, and the tasks they are of."""

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from eigen2.errors import DamagedStateError
 from eigen2.nets.held import held_bytes
+from eigen2.nets.micro_batches import Gradients
 
 
 class Optimiser:
@@ -25,9 +26,11 @@ class Optimiser:
         self._parameters = list(self._named.values())
         self._adam = torch.optim.Adam(self._parameters, lr=rate, betas=betas, fused=True)
 
-    def step(self, loss: Tensor, lr_scale: float) -> float:
-        """One step at `lr_scale` of the learning rate. -> gradient norm before clipping"""
-        gradients = torch.autograd.grad(loss, self._parameters)
+    def gradients(self, loss: Tensor) -> Gradients:
+        return torch.autograd.grad(loss, self._parameters)
+
+    def step(self, loss: Tensor, gradients: Gradients, lr_scale: float) -> float:
+        """One step at `lr_scale` of the learning rate, along the gradients of a loss. -> gradient norm before clipping"""
         norm = float(torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients))))
         if not norm < float("inf"):
             self._name_the_culprit(loss, gradients)
@@ -62,7 +65,7 @@ class Optimiser:
                 key: value.clone().to(parameter.device) for key, value in moments.items()
             }
 
-    def _name_the_culprit(self, loss: Tensor, gradients: tuple[Tensor, ...]) -> None:
+    def _name_the_culprit(self, loss: Tensor, gradients: Gradients) -> None:
         bad = [
             name
             for name, gradient in zip(self._named, gradients, strict=True)

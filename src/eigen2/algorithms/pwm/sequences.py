@@ -31,6 +31,16 @@ class SequenceBatch:
     valid: Tensor
     """[H, n], 1 up to the episode's end, 0 behind it, where the last step is repeated"""
 
+    def part(self, chosen: slice) -> "SequenceBatch":
+        """Some of the runs."""
+        return SequenceBatch(
+            self.observation[:, chosen],
+            self.action[:, chosen],
+            self.reward[:, chosen],
+            self.terminated[:, chosen],
+            self.valid[:, chosen],
+        )
+
 
 def whole_sequences(replay: Replay, n: int, horizon: int, recent_window: int) -> SequenceBatch:
     """Drawn from the replay's own stream; with `recent_window`, half of them from that many last written steps."""

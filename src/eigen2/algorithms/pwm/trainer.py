@@ -18,6 +18,7 @@ from eigen2.algorithms.pwm.agent import Agent, policy_weights
 from eigen2.algorithms.pwm.best import Best, rollback_threshold
 from eigen2.algorithms.pwm.collector import Collector, ExplorationPolicy, Report, schema_of
 from eigen2.algorithms.pwm.config import PWMConfig
+from eigen2.algorithms.pwm.model_learning import fit_model
 from eigen2.algorithms.pwm.optimiser import Optimiser, linear_lr_scale
 from eigen2.algorithms.pwm.policy_learning import PolicyLearner
 from eigen2.algorithms.pwm.sequences import SequenceBatch, cut_sequences, whole_sequences
@@ -27,6 +28,7 @@ from eigen2.envs.control.rollout import ControlRollout, Policy, play_episodes
 from eigen2.errors import DataError
 from eigen2.evaluation.panels import Lines
 from eigen2.nets.held import held_bytes
+from eigen2.nets.micro_batches import MicroBatches
 from eigen2.replay.buffer import Replay
 from eigen2.replay.schema import described
 
@@ -68,7 +70,8 @@ class PWMTrainer(Trainer):
         self.replay = self._empty_replay()
         self.collector = Collector(task, task.open(config.environments, seed, "start", threads), self.replay)
         self.optimiser = Optimiser("model", self.agent.model, config.model.learning_rate, config.model.clip)
-        self.learner = PolicyLearner(config, self.agent)
+        self.micro_batches = MicroBatches()
+        self.learner = PolicyLearner(config, self.agent, self.micro_batches)
         self.iteration = 0
         self.pretrained = 0
         """Gradient steps of pretraining done."""
@@ -89,6 +92,9 @@ class PWMTrainer(Trainer):
     def best_weights(self) -> dict[str, Tensor]:
         """Encoder, actor and observation statistics of the best evaluation, or as they are before the first."""
         return policy_weights(self.best.weights or self._weights())
+
+    def take_records(self) -> dict[str, list[dict[str, Any]]]:
+        return {"events": self.micro_batches.take_news()}
 
     def owners(self) -> dict[str, int]:
         return {
@@ -162,8 +168,9 @@ class PWMTrainer(Trainer):
                 batch = whole_sequences(replay, config.model.batch, config.horizon, newest)
             else:
                 batch = cut_sequences(replay, config.model.batch, config.horizon, newest, starts)
-            loss = self.agent.model.loss(self._prepared(batch), config.gamma, times)
-            norm = self.optimiser.step(loss.total, self._lr_scale)
+            loss, norm = fit_model(
+                self.agent.model, self.optimiser, self._prepared(batch), config.gamma, times, self._lr_scale, self.micro_batches
+            )  # fmt: skip
             report(number + 1, updates)
         return loss.metrics() | {"model_gradient": norm}
 

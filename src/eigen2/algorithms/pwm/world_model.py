@@ -25,6 +25,9 @@ class ModelLoss:
     termination: Tensor
     reconstruction: Tensor
 
+    def stacked(self) -> Tensor:
+        return torch.stack([self.total, self.latent, self.reward, self.termination, self.reconstruction])
+
     def metrics(self) -> dict[str, float]:
         return {
             "model_loss": self.total.item(),
@@ -87,10 +90,10 @@ class WorldModel(nn.Module):
         outputs = F.linear(latent, GROUP * weight, bias - weight.sum(1))
         return outputs[..., 0], outputs[..., 1:]
 
-    def loss(self, batch: SequenceBatch, gamma: float, stream: torch.Generator) -> ModelLoss:
+    def loss(self, batch: SequenceBatch, gamma: float, tau: Tensor | None) -> ModelLoss:
         """Rolls the dynamics from the first observation and compares with what happened.
 
-        Step t weighs gamma^t; observations and rewards of the batch are normalised.
+        Step t weighs gamma^t; observations and rewards of the batch are normalised; `tau` is what the dynamics draw.
         """
         config, action, observation = self.config, batch.action, batch.observation
         horizon, count = batch.valid.shape
@@ -110,7 +113,7 @@ class WorldModel(nn.Module):
 
         outputs = self.reward_head(torch.cat([before, action], -1))
         ends, decoded = self._read(after)
-        latent_loss = mean(self.dynamics.error(before, action, after, target, stream))
+        latent_loss = mean(self.dynamics.error(before, action, after, target, tau))
         reward_loss = mean(self.code.loss(outputs, batch.reward))
         # Whole sequences show the end of an episode only as their last step, one H-th as often as it happens: without
         # the weight falls are underrated, and the policy learns to stand much later.
