@@ -296,11 +296,15 @@ def data_list(as_json: Json = False) -> None:
 
 @data_app.command("check")
 def data_check(file: Path, overrides: Overrides = None, as_json: Json = False) -> None:
-    """Check a price file; every finding names file, row and symbol. Nothing is written."""
+    """Say what a price file (or a folder of them) holds, what is wrong with it, by file, row and symbol, and what
+    `train` would refuse with the same overrides. Nothing is written."""
+    from eigen2.algorithms import registry
     from eigen2.config import load_config
-    from eigen2.market.commands import check_prices
+    from eigen2.envs.trading.price_check import check_for_trading
 
-    found = check_prices(file, load_config(overrides or []).env)
+    config = load_config(overrides or [])
+    found = check_for_trading(file, config.env)
+    found = found.also_refused(registry.algorithm(config.alg.kind).refuses(config, found.split_days))
     _print_json(found.to_json()) if as_json else typer.echo("\n".join(found.lines()))
     found.require_usable()
 

@@ -47,6 +47,22 @@ def test_make_builds_the_environment_from_the_config_options():
     assert info["contribution"].shape == (20,)
 
 
+def test_what_make_gives_holds_the_market_by_default_and_the_day_if_asked():
+    env = gymnasium.make("eigen2/Trading-v0", data="sp20", window=8)
+    observation, _ = env.reset(seed=3, options={"start": 300})
+    market = env.unwrapped.market
+    np.testing.assert_array_equal(observation["window"], market.features[293:301])
+    assert set(observation) == {"window", "positions", "account"}
+    after, *_ = env.step(env.action_space.sample())
+    np.testing.assert_array_equal(after["window"], market.features[294:302])
+    compact = gymnasium.make("eigen2/Trading-v0", market=market, window=8, observation="compact")
+    assert compact.reset(options={"start": 300})[0]["day"].tolist() == [300]
+    with pytest.raises(ConfigError, match="observation=window or compact, not 'prices'"):
+        gymnasium.make("eigen2/Trading-v0", market=market, observation="prices")
+    with pytest.raises(TypeError, match="has its window already"):
+        WindowObservation(env)
+
+
 @pytest.mark.parametrize(
     ("imports", "name"),
     [
@@ -138,14 +154,34 @@ def test_make_vec_uses_one_core(market):
     )
     observation, _ = envs.reset(seed=0)
     assert observation["positions"].shape == (4, 3, 4)
+    assert observation["window"].shape == (4, 8, 5, market.features.shape[2])
+    assert observation in envs.observation_space
     assert envs.unwrapped.core.batch == 4
+
+
+def test_both_vector_forms_of_make_vec_see_the_same(market):
+    options = {"market": market, "trading_days": 10, "settlement_days": 3, "window": 8}
+    one, many = (
+        gymnasium.make_vec("eigen2/Trading-v0", 2, vectorization_mode=mode, **options)
+        for mode in ("vector_entry_point", "sync")
+    )
+    assert one.observation_space == many.observation_space
+    left, right = one.reset(seed=4)[0], many.reset(seed=4)[0]
+    one.action_space.seed(0)
+    for _ in range(20):
+        for name in ("window", "positions", "account"):
+            np.testing.assert_array_equal(left[name], right[name])
+        action = one.action_space.sample()
+        left, right = one.step(action)[0], many.step(action)[0]
 
 
 def test_a_stable_baselines_agent_trains_on_it(market):
     stable_baselines3 = pytest.importorskip("stable_baselines3")
     torch = pytest.importorskip("torch")
     torch.set_num_threads(1)
-    env = WindowObservation(TradingEnv(market, short()))
+    env = gymnasium.make(
+        "eigen2/Trading-v0", market=market, window=8, trading_days=10, settlement_days=3, max_holding_days=3
+    )
     agent = stable_baselines3.PPO(
         "MultiInputPolicy", env, n_steps=500, batch_size=250, n_epochs=2, seed=0, device="cpu"
     )

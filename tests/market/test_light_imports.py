@@ -27,5 +27,4 @@ def test_listing_the_samples_imports_nothing_heavy() -> None:
 
 
 def test_checking_a_file_does_not_import_torch() -> None:
-    script = "from eigen2.market.commands import check_prices; check_prices"
-    assert heavy_after(f"{script}; import eigen2.market.check") == "pandas pyarrow"
+    assert heavy_after("import eigen2.envs.trading.price_check") == "pandas pyarrow"

@@ -287,6 +287,11 @@ class Algorithm(ABC):
         """Called once, when a run begins: the config with everything filled in that only the outside knows."""
         return config
 
+    def refuses(self, config: Config, days: Mapping[str, int]) -> list[str]:
+        """Why this config could not be trained on data with so many days in each split, besides what the environment
+        says; a sentence each. Cheap, for `data check`: nothing is opened."""
+        return []
+
     def needs(self, config: Config, services: Services) -> Needs | None:
         """What a run of this config will need; cheap, and nothing is allocated. None: only a calibration can say."""
         return None

@@ -17,8 +17,8 @@ def register() -> None:
 
     gymnasium.register(
         id="eigen2/Trading-v0",
-        entry_point="eigen2.envs.trading.env:make_trading",
-        vector_entry_point="eigen2.envs.trading.vector:make_trading_vector",
+        entry_point="eigen2.envs.trading.make:make_trading",
+        vector_entry_point="eigen2.envs.trading.make:make_trading_vector",
     )
 
 

@@ -40,7 +40,7 @@ def check_file(path: Path, config: MarketConfig | None = None) -> list[Finding]:
     """Everything found in a file, errors first. With a config, also whether it has days enough for its splits."""
     grid, findings = inspect(path, rules_of(config))
     if grid is not None and config is not None and grid.prices.days < days_needed(config):
-        few = too_few_days(grid.prices.days, config, "the file")
+        few = too_few_days(grid.prices.days, config, "the file", frequency_of(grid.prices.dates))
         problem, advice = few.split("; ", 1)
         findings.append(Finding(str(path), None, None, problem, advice))
     return by_severity(findings)

@@ -190,10 +190,7 @@ def volatility(market: Aligned) -> FloatArray:
 
 def relative_volume(market: Aligned) -> FloatArray:
     """Log of the day's volume over its 20-day mean (one share added to both: volume may be zero)."""
-    if market.volume is None:
-        raise ConfigError(
-            "env.features asks for volume, but these prices have none: remove it from env.features"
-        )
+    assert market.volume is not None
     return np.log1p(market.volume) - np.log1p(np.maximum(rolling_mean(market.volume, MEAN_DAYS), 0.0))
 
 
@@ -229,11 +226,20 @@ class RawFeatures:
         return values
 
 
+def require_fields(prices: Prices, names: Sequence[str]) -> None:
+    """Raises ConfigError for a feature of something that these prices do not have."""
+    if "volume" in names and prices.volume is None:
+        raise ConfigError(
+            "env.features asks for volume, but these prices have none: remove it from env.features"
+        )
+
+
 def standardised(prices: Prices, names: Sequence[str], train_stop: int) -> npt.NDArray[np.float32]:
     """Features [day, symbol, feature], scaled by mean and deviation over all symbols and days before `train_stop`.
 
     Zero - the mean - where a feature is unknown. Nothing after training moves the scale.
     """
+    require_fields(prices, names)
     raw = RawFeatures.of(prices)
     out = np.empty((prices.days, len(prices.symbols), len(names)), dtype=np.float32)
     for position, name in enumerate(names):

@@ -23,6 +23,7 @@ from eigen2.market.prices import Prices
 from eigen2.market.roles import Roles, roles_of
 from eigen2.market.rows import has_rows, known, pivot, read_rows
 from eigen2.market.table import Rules, Table, open_table
+from eigen2.market.vendors import described
 
 
 def read_grid(path: Path, rules: Rules) -> tuple[Grid | None, list[Finding]]:
@@ -89,4 +90,6 @@ def _read_wide(table: Table, date: int, columns: Pairs, layout: str) -> tuple[Gr
     arrays, notes = adjusted(arrays, file)
     prices = Prices(days, symbols, **known(arrays))
     grid_rows = np.broadcast_to(rows[:, None], prices.close.shape)
-    return Grid(prices, grid_rows, f"{table.source}, {layout}", (file,) * len(symbols)), notes
+    return Grid(
+        prices, grid_rows, described(table.source, table.labels, layout), (file,) * len(symbols)
+    ), notes

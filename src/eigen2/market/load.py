@@ -1,13 +1,13 @@
 """The one door to a market: samples, synthetic markets and the user's own files all come in here."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from eigen2.errors import ConfigError, MissingDataError
+from eigen2.errors import ConfigError, DataError, MissingDataError
 from eigen2.market import synthetic
 from eigen2.market.cache import feature_key, read_features, write_features
 from eigen2.market.catalogue import (
@@ -22,11 +22,12 @@ from eigen2.market.check import read_prices, rules_of
 from eigen2.market.config import MarketConfig
 from eigen2.market.data import MarketData
 from eigen2.market.embedded import read_sample
-from eigen2.market.features import standardised
+from eigen2.market.features import require_fields, standardised
 from eigen2.market.findings import Finding
+from eigen2.market.frequency import frequency_of
 from eigen2.market.kept import read_kept
 from eigen2.market.prices import Prices
-from eigen2.market.splits import make_splits
+from eigen2.market.splits import length_note, make_splits
 
 
 def load_market(
@@ -40,7 +41,9 @@ def load_market(
     prices, name, caveats, warnings = _read(config, seed, kept)
     start, stop = used_days(prices, config)
     prices = prices.rows(start, stop)
-    train, validation, holdout = make_splits(prices.days, config, name)
+    frequency = frequency_of(prices.dates)
+    train, validation, holdout = make_splits(prices.days, config, name, frequency)
+    lengths = length_note(config, frequency)
     fingerprint = prices.fingerprint()
     return MarketData(
         name=name,
@@ -59,9 +62,31 @@ def load_market(
         validation=validation,
         holdout=holdout,
         fingerprint=fingerprint,
-        caveats=(*caveats, *_unlisted(prices)),
+        caveats=(*caveats, *_unlisted(prices), *([lengths] if lengths else [])),
         warnings=warnings,
     )
+
+
+def refusals(prices: Prices, config: MarketConfig, name: str) -> list[ConfigError | DataError]:
+    """All that `load_market` would raise about these prices, not only the first of it."""
+    refused: list[ConfigError | DataError] = []
+
+    def splits() -> None:
+        start, stop = used_days(prices, config)
+        used = prices.rows(start, stop)
+        make_splits(used.days, config, name, frequency_of(used.dates))
+
+    demands: list[Callable[[], object]] = [
+        splits,
+        lambda: _tradable(prices, config),
+        lambda: require_fields(prices, config.features),
+    ]
+    for demand in demands:
+        try:
+            demand()
+        except (ConfigError, DataError) as error:
+            refused.append(error)
+    return refused
 
 
 def used_days(prices: Prices, config: MarketConfig) -> tuple[int, int]:

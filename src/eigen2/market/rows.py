@@ -19,6 +19,7 @@ from eigen2.market.order import sorted_long
 from eigen2.market.prices import Prices
 from eigen2.market.roles import Roles, is_row_number
 from eigen2.market.table import Table
+from eigen2.market.vendors import described
 
 Rows = npt.NDArray[np.int64]
 
@@ -77,7 +78,7 @@ def read_rows(
     if findings:
         return None, findings
     layout = "one symbol, named after the file" if roles.symbol is None else "a row per day and symbol"
-    source = f"{table.source}, {layout}"
+    source = described(table.source, table.labels, layout)
     return Cells(file, days, symbols, column, rows, values, source), []
 
 
@@ -103,7 +104,7 @@ def read_pair_rows(table: Table, date: int, columns: Pairs) -> tuple[Cells | Non
         return None, findings
     count, rows = len(symbols), frame.index.to_numpy(dtype=np.int64)
     column = np.repeat(np.arange(count), len(frame))
-    source = f"{table.source}, a column per field and symbol"
+    source = described(table.source, table.labels, "a column per field and symbol")
     return Cells(file, np.tile(days, count), symbols, column, np.tile(rows, count), values, source), []
 
 

@@ -6,6 +6,7 @@ from eigen2.errors import DataError
 from eigen2.market.config import MarketConfig
 from eigen2.market.data import Split
 from eigen2.market.features import lookback
+from eigen2.market.frequency import EXCHANGE, Frequency
 
 MIN_TRAINING_DAYS: Final = 20
 
@@ -20,13 +21,15 @@ def days_needed(config: MarketConfig) -> int:
     return history_days(config) + MIN_TRAINING_DAYS + held_out
 
 
-def make_splits(days: int, config: MarketConfig, name: str) -> tuple[Split, Split, Split]:
+def make_splits(
+    days: int, config: MarketConfig, name: str, frequency: Frequency = EXCHANGE
+) -> tuple[Split, Split, Split]:
     """Train, validation and holdout; everything not held out is training.
 
     The days before `train.start` are history: windows look back on them, no decision is taken there.
     """
     if days < days_needed(config):
-        raise DataError(too_few_days(days, config, name))
+        raise DataError(too_few_days(days, config, name, frequency))
     holdout = Split("holdout", days - config.holdout_days, days)
     stop = holdout.start - config.embargo_days
     validation = Split("validation", stop - config.validation_days, stop)
@@ -34,10 +37,39 @@ def make_splits(days: int, config: MarketConfig, name: str) -> tuple[Split, Spli
     return train, validation, holdout
 
 
-def too_few_days(days: int, config: MarketConfig, name: str) -> str:
-    return (
-        f"{name} has {days} days, but {days_needed(config)} are needed: {history_days(config)} of history, "
-        f"{MIN_TRAINING_DAYS} to train, {config.validation_days} to validate, {config.holdout_days} held out and "
-        f"2 x {config.embargo_days} between them; give more days or lower env.window, env.validation_days or "
-        "env.holdout_days"
+def too_few_days(days: int, config: MarketConfig, name: str, frequency: Frequency = EXCHANGE) -> str:
+    year = frequency.periods_per_year
+    shorter = (
+        f" (a year has {year}: env.validation_days={year} env.holdout_days={year})"
+        if 10 <= year < 252
+        else ""
     )
+    return (
+        f"{name} has {days} {frequency.period}s, but {days_needed(config)} are needed: {history_days(config)} of "
+        f"history, {MIN_TRAINING_DAYS} to train, {config.validation_days} to validate, {config.holdout_days} held out "
+        f"and 2 x {config.embargo_days} between them; give more {frequency.period}s or lower env.window, "
+        f"env.validation_days or env.holdout_days{shorter}"
+    )
+
+
+def length_note(config: MarketConfig, frequency: Frequency) -> str | None:
+    """What lengths given in days are on a calendar that is not an exchange's daily one."""
+    if frequency.periods_per_year == EXCHANGE.periods_per_year:
+        return None
+    lengths = {
+        "window": config.window,
+        "validation_days": config.validation_days,
+        "holdout_days": config.holdout_days,
+    }
+    lengths |= {
+        name: value for name in ("trading_days", "max_holding_days") if (value := getattr(config, name, None))
+    }
+    said = ", ".join(f"env.{name}={value} is {_years(value, frequency)}" for name, value in lengths.items())
+    return (
+        f"prices are {frequency.name}, so lengths count {frequency.period}s and a year has "
+        f"{frequency.periods_per_year}; {said}"
+    )
+
+
+def _years(periods: int, frequency: Frequency) -> str:
+    return f"{periods / frequency.periods_per_year:.1f} years"

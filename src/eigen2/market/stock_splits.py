@@ -10,7 +10,7 @@ absolute log change of the 60 days before. A day is suspected when all of these 
    at most twice the usual. After a crash it is not so;
 4. other symbols do not move: the median of their moves that day is at most 3 usual ones;
 5. where there is an open, the jump stands between close and open;
-6. where there is volume, at most six times the usual money changes hands. A crash trades more.
+6. where there is volume, at most four times the usual money changes hands. A crash trades more.
 """
 
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ RATIOS: Final = (
 BEFORE: Final = 60
 AFTER: Final = 20
 SHOCK_DAYS: Final = 5
-EXTREME, SHOCK, CALM, OTHERS, OPEN, MONEY = 6.0, 4.0, 2.0, 3.0, 2.0, 6.0
+EXTREME, SHOCK, CALM, OTHERS, OPEN, MONEY = 6.0, 4.0, 2.0, 3.0, 2.0, 4.0
 SMALLEST_MOVE: Final = 0.004
 """A calmer symbol is judged as if it moved this much a day."""
 

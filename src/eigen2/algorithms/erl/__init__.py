@@ -26,6 +26,21 @@ class ERL(Algorithm):
             return "ERL learns one environment at a time; env=tasks is for alg=pwm_tiny and its relatives."
         return None
 
+    def refuses(self, config: "Config", days: Mapping[str, int]) -> list[str]:
+        from eigen2.algorithms.erl.sentences import episode_does_not_fit, looks_back_too_far
+        from eigen2.envs.config import TradingConfig
+        from eigen2.envs.trading.episodes import episode_steps
+
+        env, alg = config.env, config.alg
+        if not isinstance(env, TradingConfig) or not isinstance(alg, ERLConfig):
+            return []
+        history, refused = 2**alg.encoder_layers, []
+        if alg.encoder != "cnn_lstm" and history > env.window:
+            refused.append(looks_back_too_far(alg.encoder_layers, history, env.window))
+        if days and days["validation"] <= episode_steps(env):
+            refused.append(episode_does_not_fit(env, days["validation"], "validation"))
+        return refused
+
     def needs(self, config: "Config", services: Services) -> Needs | None:
         from eigen2.algorithms.erl.needs import erl_needs
 

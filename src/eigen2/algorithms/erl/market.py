@@ -10,6 +10,7 @@ from eigen2.algorithms.erl.config import ERLConfig
 from eigen2.algorithms.erl.direct import DirectGradient
 from eigen2.algorithms.erl.market_networks import MarketNetworks
 from eigen2.algorithms.erl.schema import market_schema
+from eigen2.algorithms.erl.sentences import episode_does_not_fit
 from eigen2.algorithms.erl.task import Episodes, ERLTask, LearnerBatch, RolloutResult, Transitions
 from eigen2.algorithms.erl.trials import MarketTrials
 from eigen2.envs.config import TradingConfig
@@ -99,10 +100,7 @@ class MarketTask(MarketNetworks, ERLTask):
         """The last day on which an episode that ends inside the split can start."""
         last = split.stop - 1 - self.env.trading_days - self.settlement_days
         if last < split.start:
-            raise ConfigError(
-                f"An episode of {self.env.trading_days} + {self.settlement_days} days does not fit into the "
-                f"{split.days} {split.name} days; lower env.trading_days or give more days."
-            )
+            raise ConfigError(episode_does_not_fit(self.env, split.days, split.name))
         return last
 
     # Learning

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from eigen2.algorithms.erl.config import ERLConfig
+from eigen2.algorithms.erl.sentences import looks_back_too_far
 from eigen2.envs.config import TradingConfig
 from eigen2.envs.trading import Observation
 from eigen2.errors import ConfigError
@@ -260,8 +261,5 @@ def make_encoder(alg: ERLConfig, env: TradingConfig, channels: int) -> Encoder:
         return CnnLstmEncoder(channels, alg.hidden, env.window)
     encoder = CausalEncoder(channels, alg.hidden, alg.encoder_layers)
     if encoder.history > env.window:
-        raise ConfigError(
-            f"alg.encoder_layers={alg.encoder_layers} looks back {encoder.history} days, more than env.window={env.window}; "
-            f"use at most {env.window.bit_length() - 1} layers or a longer window."
-        )
+        raise ConfigError(looks_back_too_far(alg.encoder_layers, encoder.history, env.window))
     return encoder

@@ -14,7 +14,6 @@ from eigen2.envs.trading.episodes import episode_starts
 from eigen2.envs.trading.observation import ACCOUNT_FEATURES, POSITION_FEATURES, Observation
 from eigen2.errors import ConfigError
 from eigen2.market.data import MarketData
-from eigen2.market.load import load_market
 
 ObservationDict = dict[str, npt.NDArray[Any]]
 Action = npt.NDArray[np.floating]
@@ -53,14 +52,6 @@ class TradingEnv(gymnasium.Env[Any, Any]):
         step = self.core.step(np.asarray(action)[None])
         info = _first(step_info(step))
         return _first(as_dict(step.observation)), float(step.reward[0]), bool(step.terminated[0]), False, info
-
-
-def make_trading(
-    market: MarketData | None = None, split: str = "train", market_seed: int = 0, **options: Any
-) -> TradingEnv:
-    """What `gymnasium.make("eigen2/Trading-v0", data="sp20", ...)` calls: options are those of `TradingConfig`."""
-    config = trading_config(options)
-    return TradingEnv(load_market(config, market_seed) if market is None else market, config, split)
 
 
 def trading_config(options: dict[str, Any]) -> TradingConfig:

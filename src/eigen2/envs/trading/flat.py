@@ -61,13 +61,14 @@ class FlatSpaces:
 
 
 class FlatObservation(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """`eigen2/Trading-v0` with a float32 vector as observation and as action."""
+    """`eigen2/Trading-v0` with a float32 vector as observation and as action, whatever its own observation is."""
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
         super().__init__(env)
         trading = env.unwrapped
         if not isinstance(trading, TradingEnv):
             raise TypeError(f"FlatObservation wraps eigen2/Trading-v0, not {type(trading).__name__}")
+        self._core = trading.core
         self.spaces = FlatSpaces(trading.core)
         self.observation_space = spaces.Box(-np.inf, np.inf, (self.spaces.observation_size,), np.float32)
         self.action_space = spaces.Box(-1.0, 1.0, (self.spaces.action_size,), np.float32)
@@ -83,7 +84,11 @@ class FlatObservation(gymnasium.Wrapper[Any, Any, Any, Any]):
         return self._flat(observation), reward, terminated, truncated, info
 
     def _flat(self, seen: ObservationDict) -> Vectors:
-        batch = Observation(seen["day"], seen["positions"][None], seen["account"][None])
+        batch = (
+            Observation(seen["day"], seen["positions"][None], seen["account"][None])
+            if "day" in seen
+            else self._core.observe()
+        )
         vector: Vectors = self.spaces.encode(batch)[0]
         return vector
 

@@ -19,11 +19,9 @@ from eigen2.envs.trading.env import (
     draw_episode,
     observation_space,
     step_info,
-    trading_config,
 )
 from eigen2.envs.trading.episodes import episode_starts
 from eigen2.market.data import MarketData
-from eigen2.market.load import load_market
 
 
 class TradingVectorEnv(VectorEnv[ObservationDict, Action, npt.NDArray[Any]]):
@@ -78,19 +76,6 @@ class TradingVectorEnv(VectorEnv[ObservationDict, Action, npt.NDArray[Any]]):
 
     def _all(self) -> npt.NDArray[np.bool_]:
         return np.ones(self.num_envs, np.bool_)
-
-
-def make_trading_vector(
-    num_envs: int = 1,
-    market: MarketData | None = None,
-    split: str = "train",
-    market_seed: int = 0,
-    **options: Any,
-) -> TradingVectorEnv:
-    """What `gymnasium.make_vec("eigen2/Trading-v0", n, vectorization_mode="vector_entry_point", ...)` calls."""
-    config = trading_config(options)
-    loaded = load_market(config, market_seed) if market is None else market
-    return TradingVectorEnv(loaded, config, num_envs, split)
 
 
 def _masked(info: dict[str, Any], present: npt.NDArray[np.bool_]) -> dict[str, Any]:
