@@ -9,7 +9,7 @@ from pathlib import Path
 
 from command_lab import newest
 from soak_troubles import Troubles
-from soak_world import LIVES, MOST_PROBLEMS, Life, World
+from soak_world import LIVES, MOST_PROBLEMS, Life, World, lines
 
 
 class Soak:
@@ -145,8 +145,7 @@ class Soak:
         if not life.cloud or newest(remote) < 0:
             return
         shutil.rmtree(world.seen(life.path), ignore_errors=True)
-        log = remote / "evaluations.jsonl"
-        life.uses = log.read_bytes().count(b'"holdout"') if log.exists() else 0
+        life.evaluations = lines(remote / "evaluations.jsonl")
         life.committed, life.away = newest(remote), True
         life.root = world.base / f"machine-{self.stream.randint(1, 3)}"
         words = ("--resume", f"file://{world.bucket}/{life.name}", f"run.root={life.root}")

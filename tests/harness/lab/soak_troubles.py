@@ -158,13 +158,13 @@ class Troubles:
             world.problem("a trainer whose run was replaced says that it is done", done)
         world.examine(new)
 
-    def look(self, life: Life, resting: bool = False) -> None:
+    def look(self, life: Life) -> None:
         """One reader; beside a trainer there may be no checkpoint yet."""
         world, verb = self.world, self.stream.choice(READERS)
         if verb == "status" and not life.cloud:
             verb = "verify"
         there = (world.seen(life.path) / "config.yaml").exists()
-        before, has = (world.holdout_uses(life), newest(world.seen(life.path)) >= 0) if there else (0, False)
+        before, has = (world.evaluations(life), newest(world.seen(life.path)) >= 0) if there else (0, False)
         words = {
             "holdout": ("evaluate", life.path, "--split", "holdout"),
             "replay": ("replay", "info", life.path),
@@ -174,8 +174,8 @@ class Troubles:
         world.counts[f"read {verb}"] += 1
         doing, world.doing = world.doing, f"read {verb} / {world.doing}"
         done = world.command(*words, allowed=(0,) if has or verb == "runs" else (0, 2, 5))
-        if verb == "holdout" and done.code == 0 and world.holdout_uses(life) <= before:
-            world.problem(f"{life}: an evaluation on the holdout was shown and not counted", done)
+        if words[0] == "evaluate" and done.code == 0 and world.evaluations(life) <= before:
+            world.problem(f"{life}: an evaluation was shown and not recorded", done)
         world.doing = doing
 
     def _begun(self, life: Life, *words: str | Path, alone: bool = False) -> "Started | Process":

@@ -1,6 +1,6 @@
 """The world of the soak: machines with runs, a bucket, a small disk, and what must be true of every run in it.
 
-A `Life` is a run as the model knows it: what was seen committed stays, uses of the holdout are never fewer, and the
+A `Life` is a run as the model knows it: what was seen committed stays, evaluations are never fewer, and the
 newest checkpoint has the fingerprint that an undisturbed run of its kind has at that step.
 """
 
@@ -68,8 +68,8 @@ class Life:
     cloud: bool = False
     committed: int = -1
     """The newest step that was ever seen in a manifest."""
-    uses: int = 0
-    """Uses of the holdout that were ever seen."""
+    evaluations: int = 0
+    """Evaluations, uses of the holdout among them, that were ever seen recorded."""
     finished: bool = False
     away: bool = False
     """Its machine is gone and no other one has it whole: what was committed is in the bucket."""
@@ -184,12 +184,12 @@ class World:
                 self.problem(f"{life} is gone")
             return False
         before = len(self.problems)
-        step, uses = newest(self.seen(life.path)), self.holdout_uses(life)
+        step, evaluations = newest(self.seen(life.path)), self.evaluations(life)
         if step < life.committed:
             self.problem(f"{life}: step {life.committed} was committed, the newest is {step}")
-        if uses < life.uses:
-            self.problem(f"{life}: {life.uses} uses of the holdout were counted, now {uses}")
-        life.committed, life.uses = max(step, life.committed), max(uses, life.uses)
+        if evaluations < life.evaluations:
+            self.problem(f"{life}: {life.evaluations} evaluations were recorded, now {evaluations}")
+        life.committed, life.evaluations = max(step, life.committed), max(evaluations, life.evaluations)
         if step >= 0:
             self.command("verify", life.path)
             self.same_bits(life.kind, life.path)
@@ -214,10 +214,8 @@ class World:
             self.problem(f"{path.name} ({kind}): the fingerprint of step {facts['step']} differs", done)
         return int(facts["step"])
 
-    def holdout_uses(self, life: Life) -> int:
-        log = self.seen(life.path) / "evaluations.jsonl"
-        lines = log.read_bytes().splitlines(keepends=True) if log.exists() else []
-        return sum(b'"split": "holdout"' in line or b'"split":"holdout"' in line for line in lines)
+    def evaluations(self, life: Life) -> int:
+        return lines(self.seen(life.path) / "evaluations.jsonl")
 
     def problem(self, what: str, done: Done | None = None) -> None:
         said = "" if done is None else f"\n  stdout: {done.out[-1500:]}\n  stderr: {done.err[-3000:]}"
@@ -289,3 +287,8 @@ def send(pid: int, number: signal.Signals, group: bool = False) -> None:
                 os.killpg(pid, number)
                 return
         os.kill(pid, number)
+
+
+def lines(log: Path) -> int:
+    """Complete lines of a log."""
+    return log.read_bytes().count(b"\n") if log.exists() else 0
