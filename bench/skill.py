@@ -6,6 +6,8 @@
 
 import argparse
 import json
+import os
+import tempfile
 from itertools import product
 from typing import Any
 
@@ -27,6 +29,7 @@ def one_run(market: str, actions: str, seed: int) -> dict[str, Any]:
     chosen = (NULL | PLANTED)[market]
     named = [f"env.actions={actions}", f"seed={seed}", f"alg.generations={GENERATIONS}"]
     config = load_config([*chosen, *named])
+    os.environ["EIGEN2_LEDGER"] = tempfile.mkdtemp(prefix="eigen2-bench-")
     with registry.algorithm(config.alg.kind).open(config, Host(config).services) as experiment:
         while not experiment.trainer.done:
             experiment.trainer.step()

@@ -1,7 +1,11 @@
 """The laboratory that runs commands is shared by the tests of the command line, of runs, of faults and of resuming."""
 
+import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -9,6 +13,23 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent / "harness" / "lab"))
 
 from command_lab import ORDERS, PENDULUM, Lab  # noqa: E402
+
+LEDGERS = Path(tempfile.mkdtemp(prefix="eigen2-ledgers-"))
+"""No test writes the ledger of holdout uses of whoever runs the tests."""
+os.environ["EIGEN2_LEDGER"] = str(LEDGERS / "session.jsonl")
+_numbers = count()
+
+
+@pytest.fixture(autouse=True)
+def ledger(monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A ledger of its own for every test, so that none counts the uses of another; it is made by the first use."""
+    path = LEDGERS / f"{next(_numbers)}.jsonl"
+    monkeypatch.setenv("EIGEN2_LEDGER", str(path))
+    return path
+
+
+def pytest_sessionfinish() -> None:
+    shutil.rmtree(LEDGERS, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

@@ -52,7 +52,7 @@ def test_training_ends_with_the_table_and_the_run(lab: Lab, tmp_path: Path) -> N
     first, *_, last = done.out.splitlines()
     assert first == last == f"run {tmp_path / 'runs' / 'erl_random_walk_seed7'}"
     assert "3/3" in done.out
-    for shown in ("champion", "equal", "cash", "verdict", "holdout uses 1"):
+    for shown in ("champion", "equal", "cash", "verdict", "validation", "--split holdout"):
         assert shown in done.out
 
 
@@ -61,7 +61,8 @@ def test_training_with_json_prints_one_object_and_nothing_else(lab: Lab, tmp_pat
     assert done.code == 0
     assert done.json["run"] == str(tmp_path / "runs" / "erl_random_walk_seed7")
     facts = done.json["evaluation"]
-    assert facts["split"] == "holdout"
+    assert facts["split"] == "validation"
+    assert facts["holdout_looks"] == 0
     assert {"log_return", "sharpe", "sharpe_ci", "max_drawdown", "turnover"} <= facts["champion"].keys()
     wanted = {
         "verdict",
@@ -101,17 +102,19 @@ def test_worker_processes_change_no_result(lab: Lab, tmp_path: Path) -> None:
 
 def test_evaluating_the_holdout_counts_looks_and_changes_no_training_state(lab: Lab, run: Path) -> None:
     before = lab.run("fingerprint", run, "--json").json
-    objects = sorted(path.relative_to(run) for path in (run / "objects").rglob("*"))
-    looks = [lab.run("evaluate", run, "--split", "holdout", "--json").json["holdout_looks"] for _ in range(2)]
-    assert looks == [2, 3]
+    objects, looks = [], []
+    for _ in range(2):
+        looks.append(lab.run("evaluate", run, "--split", "holdout", "--json").json["holdout_looks"])
+        objects.append(sorted(path.relative_to(run) for path in (run / "objects").rglob("*")))
+    assert looks == [1, 2]
+    assert objects[0] == objects[1]
     assert lab.run("fingerprint", run, "--json").json == before
-    assert sorted(path.relative_to(run) for path in (run / "objects").rglob("*")) == objects
 
 
 def test_evaluating_the_validation_split_opens_no_holdout(lab: Lab, run: Path) -> None:
     facts = lab.run("evaluate", run, "--json").json
     assert facts["split"] == "validation"
-    assert lab.run("evaluate", run, "--split", "holdout", "--json").json["holdout_looks"] == 2
+    assert lab.run("evaluate", run, "--split", "holdout", "--json").json["holdout_looks"] == 1
 
 
 def test_a_benchmark_is_evaluated_without_a_run(lab: Lab, tmp_path: Path) -> None:

@@ -52,6 +52,7 @@ def train(
     resume: Annotated[str | None, typer.Option("--resume", metavar="[RUN]", help="Resume a run; the newest one when none is named.")] = None,
     log_dir: Annotated[Path | None, typer.Option("--log-dir", metavar="DIR", help="Directory that holds the runs; the same as run.root=DIR.", show_default=False)] = None,
     force: Annotated[bool, typer.Option("--force", help="Start although the forecast says that it does not fit.")] = False,
+    holdout: Annotated[bool, typer.Option("--holdout", help="End with the holdout instead of the validation days; that is a use of it, and counted.")] = False,
     show_config: Annotated[bool, typer.Option("--show-config", help="Print the resolved config and what differs from the preset, then stop.")] = False,
     as_json: Json = False,
 ) -> None:  # fmt: skip
@@ -79,13 +80,14 @@ def train(
         found = config_facts(overrides or [], log_dir)
         _print_json(found) if as_json else typer.echo(config_text(found))
         return
-    from eigen2.harness.training import resume_run, start_run
+    from eigen2.harness.training import HOLDOUT, VALIDATION, resume_run, start_run
 
-    console = _console(as_json)
+    console, split = _console(as_json), HOLDOUT if holdout else VALIDATION
     if resume is None:
-        facts = start_run(overrides or [], console, log_dir, force)
+        facts = start_run(overrides or [], console, log_dir, force, split)
     else:
-        facts = resume_run(None if resume == NEWEST else resume, overrides or [], console, log_dir, force)
+        name = None if resume == NEWEST else resume
+        facts = resume_run(name, overrides or [], console, log_dir, force, split)
     if as_json:
         _print_json(facts)
 
@@ -108,7 +110,7 @@ def plan(
 @app.command()
 def evaluate(
     arguments: Annotated[list[str] | None, typer.Argument(metavar="RUN", help="A run; or overrides with --policy.", show_default=False)] = None,
-    split: Annotated[str, typer.Option("--split", help="validation or holdout.")] = "validation",
+    split: Annotated[str, typer.Option("--split", help="validation, or holdout: days that took no part in training; every use is counted, and the bar rises with it.")] = "validation",
     policy: Annotated[str | None, typer.Option("--policy", help="A benchmark by name (equal_weight, rebalanced, random, cash, oracle) instead of a run.")] = None,
     root: Root = Path("runs"),
     as_json: Json = False,
@@ -118,9 +120,10 @@ def evaluate(
     if policy is not None:
         from eigen2.config import load_config
         from eigen2.evaluation.named import evaluate_named
+        from eigen2.store.holdout_ledger import user_ledger
 
         config = load_config(given)
-        evaluation = evaluate_named(policy, config.env, config.seed, split)
+        evaluation = evaluate_named(policy, config.env, config.seed, split, user_ledger())
     else:
         from eigen2.harness.directory import named_run
         from eigen2.harness.training import evaluate_run

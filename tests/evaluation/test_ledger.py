@@ -1,13 +1,10 @@
 """The ledger keeps every trial it can, counts all, and forgets nothing on resume."""
 
-import json
-
 import numpy as np
 import pytest
 
 from eigen2.envs.trading import TradingCore
 from eigen2.evaluation.backtest import run_policy
-from eigen2.evaluation.holdout import HoldoutUses, holdout_uses
 from eigen2.evaluation.ledger import TrialLedger, trial_ledger
 from eigen2.evaluation.policies import equal_weight_benchmark
 
@@ -84,19 +81,3 @@ def test_a_ledger_starts_with_equal_weight_on_the_validated_days(noise):
     ledger = trial_ledger(market, config, days)
     assert ledger.trials == 0
     np.testing.assert_array_equal(ledger.benchmark, played.log_returns[0, days].astype(np.float32))
-
-
-@pytest.mark.parametrize(
-    "holdout",
-    [
-        '{"split": "holdout", "champion": "a", "champion_figures": {"sharpe": 1.0}}',
-        '{"split": "holdout", "champion": {"sharpe": 1.0}, "champion_fingerprint": "a"}',
-    ],
-    ids=["format 1", "now"],
-)
-def test_holdout_uses_are_counted_and_only_new_champions_weigh(holdout):
-    validation = '{"split": "validation", "champion_fingerprint": "b"}'
-    records = [json.loads(line) for line in [holdout, validation] * 2]
-    assert holdout_uses([], "a") == HoldoutUses(total=1, champions=1)
-    assert holdout_uses(records, "a") == HoldoutUses(total=3, champions=1)
-    assert holdout_uses(records, "c") == HoldoutUses(total=3, champions=2)

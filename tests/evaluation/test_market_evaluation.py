@@ -16,6 +16,7 @@ from eigen2.evaluation.named import POLICIES, evaluate_named, named_policy
 from eigen2.evaluation.policies import cash, equal_weight_benchmark
 from eigen2.evaluation.table import evaluation_table
 from eigen2.seeds import generator
+from eigen2.store.holdout_ledger import HoldoutLedger
 
 SEED = 7
 FIXED = {
@@ -65,7 +66,7 @@ def test_a_named_policy_is_evaluated_without_a_run(sp20, name, split):
     assert all(set(record) >= FIXED_RECORD for record in found["benchmarks"].values())
     assert found["split"] == split
     assert found["trials"] == 0
-    assert found["deflated_sharpe"] is None
+    assert found["validation_deflated_sharpe"] is None
     assert found["pbo"] is None
     assert found["evidence_of_skill"] is False
     assert found["verdict"].startswith("no evidence of skill")
@@ -91,6 +92,7 @@ def test_trials_are_counted_and_corrected_for(oracle_evaluation):
     assert found["trials"] == 80
     assert 40 < found["effective_trials"] <= 80
     assert found["deflated_sharpe"] > 0.95
+    assert found["validation_deflated_sharpe"] > 0.95
     assert 0.0 <= found["pbo"] <= 1.0
     assert found["holdout_looks"] == 2
 
@@ -105,7 +107,7 @@ def test_a_bare_policy_function_is_evaluated_under_the_given_rules(noise):
     assert found["policy"] == "champion"
     assert found["champion"]["sharpe"] is None
     assert found["champion"]["log_return"] == 0.0
-    assert found["verdict"] == "no evidence of skill: the champion never traded"
+    assert found["verdict"].startswith("no evidence of skill: the champion never traded")
 
 
 def test_random_play_reports_its_range_over_the_draws(noise):
@@ -146,12 +148,14 @@ def test_series_tell_what_the_champion_earned_held_and_traded(planted):
     assert series["trades"]["opened"].sum() == record.trades
 
 
-def test_a_champion_is_evaluated_with_its_fingerprint_and_the_uses_of_the_holdout(noise):
+def test_a_champion_is_evaluated_with_its_fingerprint_and_the_uses_of_the_holdout(noise, ledger):
     market, config = noise
     records = [{"split": "holdout", "champion": "old"}, {"split": "validation", "champion_fingerprint": "x"}]
+    holdouts = HoldoutLedger(ledger)
     found = evaluate_market_policy(
-        market, config, cash, "holdout", seed=SEED, champion_fingerprint="new", records=records
-    )
+        market, config, cash, "holdout",
+        seed=SEED, champion_fingerprint="new", records=records, holdouts=holdouts,
+    )  # fmt: skip
     assert found.facts["champion_fingerprint"] == "new"
     assert found.facts["champion"]["log_return"] == 0.0
     assert found.facts["holdout_looks"] == 2
@@ -191,6 +195,8 @@ def test_the_table_shows_verdict_evidence_and_caveats(oracle_evaluation):
         "oracle",
         "evidence of skill",
         "deflated Sharpe",
+        "on these holdout days",
+        "deflated Sharpe there",
         "PBO",
         "holdout uses 2",
         "note:",

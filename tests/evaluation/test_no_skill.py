@@ -41,7 +41,7 @@ def called_skilled(data, actions, seed):
     paired = compare(
         chosen.log_returns[0], equal_weight.log_returns[0], EXCHANGE, generator(seed, "bootstrap")
     )
-    return skill_verdict(paired, 1.0, int(chosen.trades[0]), "holdout").evidence_of_skill
+    return skill_verdict(paired, int(chosen.trades[0]), "holdout").evidence_of_skill
 
 
 @pytest.mark.parametrize("runs", [2, pytest.param(20, marks=pytest.mark.slow)])

@@ -27,32 +27,38 @@ def run_of_trials(seed, skill=0.0):
     return exposure * market + bets - 0.00002 + skill * 0.004 / np.sqrt(252), market
 
 
-def verdicts(seed, skill=0.0):
-    """(on the holdout, on the validation days) for the trial that was best on validation."""
+def is_called_skilled(seed, skill=0.0, others=0):
+    """On the holdout, for the trial that was best on validation; `others` champions were shown to it before."""
     trials, market = run_of_trials(seed, skill)
     chosen = int(trials[:, :VALIDATION].mean(axis=1).argmax())
-    alpha, _ = market_neutral(trials[:, :VALIDATION], market[:VALIDATION])
-    effective = effective_trials(alpha, generator(seed, "effective"), draws=256)
-    out = []
-    for days, candidates in ((slice(VALIDATION, None), 1.0), (slice(VALIDATION), effective)):
-        paired = compare(
-            trials[chosen, days], market[days], EXCHANGE, generator(seed, "bootstrap"), draws=500
-        )
-        out.append(skill_verdict(paired, candidates, trades=1, split="x").evidence_of_skill)
-    return out
+    days = slice(VALIDATION, None)
+    paired = compare(
+        trials[chosen, days], market[days], EXCHANGE, generator(seed, "b"), draws=1000, candidates=1 + others
+    )
+    return skill_verdict(paired, trades=1, split="holdout").evidence_of_skill
 
 
-@pytest.mark.parametrize("runs", [80, pytest.param(1000, marks=pytest.mark.slow)])
-def test_worthless_champions_chosen_from_400_trials_are_called_skilled_in_at_most_3_of_100_runs(runs):
-    holdout, validation = np.sum([verdicts(seed) for seed in range(runs)], axis=0) / runs
-    assert holdout <= 0.03
-    assert validation <= 0.05
+@pytest.mark.parametrize("runs", [60, pytest.param(1000, marks=pytest.mark.slow)])
+def test_worthless_champions_chosen_from_400_trials_are_called_skilled_in_at_most_2_of_100_runs(runs):
+    assert sum(is_called_skilled(seed) for seed in range(runs)) <= 0.02 * runs
+
+
+def test_what_was_chosen_on_these_days_is_never_called_skilled_by_them():
+    trials, market = run_of_trials(1, skill=20.0)
+    days = slice(VALIDATION)
+    chosen = int(trials[:, days].mean(axis=1).argmax())
+    paired = compare(trials[chosen, days], market[days], EXCHANGE, generator(1, "b"))
+    alpha, _ = market_neutral(trials[:, days], market[days])
+    found = skill_verdict(paired, 1, "validation", effective_trials(alpha, generator(1, "e"), draws=256))
+    assert found.probability > 0.95
+    assert not found.evidence_of_skill
+    assert found.sentence.startswith(f"{NO_EVIDENCE} yet: ")
+    assert "the holdout decides" in found.sentence
 
 
 def test_strong_skill_is_found_in_more_than_80_of_100_runs():
     runs = 25
-    holdout, _ = np.sum([verdicts(seed, skill=4.5) for seed in range(runs)], axis=0) / runs
-    assert holdout >= 0.8
+    assert sum(is_called_skilled(seed, skill=4.5) for seed in range(runs)) >= 0.8 * runs
 
 
 def simulated(beta, alpha, days=1000, market_drift=0.0005, seed=0):
@@ -61,10 +67,9 @@ def simulated(beta, alpha, days=1000, market_drift=0.0005, seed=0):
     return beta * market + alpha + 0.003 * rng.normal(size=days), market
 
 
-def verdict_on(champion, market, candidates=1.0, trades=10):
-    return skill_verdict(
-        compare(champion, market, EXCHANGE, generator(0, "b")), candidates, trades, "holdout"
-    )
+def verdict_on(champion, market, candidates=1, trades=10):
+    paired = compare(champion, market, EXCHANGE, generator(0, "b"), candidates=candidates)
+    return skill_verdict(paired, trades, "holdout")
 
 
 def test_skill_is_seen_through_half_an_exposure():
@@ -76,21 +81,38 @@ def test_skill_is_seen_through_half_an_exposure():
 def test_sitting_half_in_cash_through_a_crash_is_not_skill():
     champion, market = simulated(beta=0.5, alpha=0.0, market_drift=-0.002)
     paired = compare(champion, market, EXCHANGE, generator(0, "b"))
-    assert paired.excess.ci_98.low > 0.0
-    assert not skill_verdict(paired, 1.0, 10, "holdout").evidence_of_skill
+    assert paired.excess.deciding.low > 0.0
+    assert not skill_verdict(paired, 10, "holdout").evidence_of_skill
 
 
-def test_what_earned_less_than_equal_weight_is_not_called_skill():
-    champion, market = simulated(beta=0.2, alpha=0.0005, market_drift=0.002)
+def test_a_champion_that_risked_little_is_compared_at_equal_risk():
+    """Less money than equal weight in a rising market, because four fifths of it were in cash; more for its risk."""
+    found = verdict_on(*simulated(beta=0.2, alpha=0.0006, market_drift=0.002))
+    assert found.evidence_of_skill
+    assert "less than equal weight but risked less (at equal risk" in found.sentence
+
+
+def test_what_earned_less_than_equal_weight_at_equal_risk_is_not_called_skill():
+    champion, market = simulated(beta=0.2, alpha=0.0004, market_drift=0.004)
     found = verdict_on(champion, market)
     assert found.probability > 0.95
     assert not found.evidence_of_skill
-    assert "less than equal weight" in found.sentence
+    assert "less than equal weight, and" in found.sentence
+
+
+def test_no_evidence_comes_with_the_power_of_the_test_and_with_what_to_do():
+    champion, market = simulated(beta=1.0, alpha=0.0, days=251)
+    sentence = verdict_on(champion, market).sentence
+    assert (
+        "251 days find a true Sharpe ratio of 2 beyond the market in 37 of 100 cases (1 in 9, 3 in 75)"
+        in sentence
+    )
+    assert sentence.endswith("; without evidence, hold equal weight")
 
 
 def test_many_champions_shown_to_one_holdout_raise_the_bar():
     champion, market = simulated(beta=1.0, alpha=0.0003, seed=3)
-    fresh, worn = verdict_on(champion, market), verdict_on(champion, market, candidates=1000.0)
+    fresh, worn = verdict_on(champion, market), verdict_on(champion, market, candidates=1000)
     assert fresh.evidence_of_skill
     assert not worn.evidence_of_skill
     assert "best of 1000 candidates" in worn.sentence
@@ -100,7 +122,7 @@ def test_a_champion_that_never_trades_gets_a_defined_verdict():
     _, market = simulated(beta=0.0, alpha=0.0)
     found = verdict_on(np.zeros(1000), market, trades=0)
     assert not found.evidence_of_skill
-    assert found.sentence == f"{NO_EVIDENCE}: the champion never traded"
+    assert found.sentence == f"{NO_EVIDENCE}: the champion never traded; without evidence, hold equal weight"
     assert found.probability is None
 
 

@@ -137,7 +137,7 @@ def sort(root: Path, *overrides: str) -> dict[str, Any]:
 def test_a_run_is_opened_once_trained_and_evaluated(tmp_path: Path) -> None:
     facts = sort(tmp_path)
     assert BubbleSort.opened == 1
-    assert facts["evaluation"] == {"split": "holdout", "inversions": 0}
+    assert facts["evaluation"] == {"split": "validation", "inversions": 0}
     run = find_run("bubble_sort_Pendulum-v1_seed7", tmp_path)
     metrics = [json.loads(line) for line in run.log("metrics").read_text().splitlines()]
     assert metrics[0].keys() == {"step", "inversions", "best_score"}
@@ -213,10 +213,10 @@ def test_own_data_counts_when_room_is_looked_for(tmp_path: Path, monkeypatch: py
 def test_series_of_evaluations_stay_with_the_run(tmp_path: Path) -> None:
     sort(tmp_path)
     run = find_run(None, tmp_path)
-    evaluate_run(run, "validation", lambda _: None)
+    evaluate_run(run, "holdout", lambda _: None)
     resume_run(None, [f"run.root={tmp_path}"], Console(file=io.StringIO()))
     records = run.evaluations()
-    assert [record["split"] for record in records] == ["holdout", "validation", "holdout"]
+    assert [record["split"] for record in records] == ["validation", "holdout", "validation"]
     for record in records:
         table = from_parquet(run.checkpoints.objects.read(record["series"]["numbers"]))
         assert table["x"].tolist() == list(range(12))

@@ -50,7 +50,7 @@ def test_resuming_a_finished_run_only_looks_again(lab: Lab, tmp_path: Path, fini
     before = {path: path.read_bytes() for path in kept}
     done = lab.run("train", "--resume", run, "--json")
     assert done.code == 0
-    assert done.json["evaluation"]["holdout_looks"] == 2
+    assert done.json["evaluation"]["split"] == "validation"
     assert {path: path.read_bytes() for path in kept} == before
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from eigen2.evaluation.panels import Panel
-from eigen2.evaluation.result import Evaluation
+from eigen2.evaluation.result import Evaluation, HoldoutLedger
 from eigen2.section import Section
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ __all__ = [
     "Datasets",
     "Evaluation",
     "Experiment",
+    "HoldoutLedger",
     "Metrics",
     "Needs",
     "Panel",
@@ -201,6 +202,8 @@ class Services:
     """The run's name and what run.json says; empty while there is no run directory."""
     data: Path | None = None
     """The file in which the run keeps its `own_data`, proven; it is read instead of the one that the config names."""
+    holdouts: HoldoutLedger | None = None
+    """Where every use of held-out data is recorded before anything is shown of it; without one, none can be opened."""
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,8 @@ class VectorAlgorithm(Algorithm):
     def open(self, config: "Config", services: Services) -> Iterator[VectorExperiment]:
         from eigen2.evaluation.problem import open_problem
 
-        problem = open_problem(config.env, config.seed, services.evaluations, services.data)
+        problem = open_problem(
+            config.env, config.seed, services.evaluations, services.data, services.holdouts
+        )
         with closing(problem):
             yield VectorExperiment(self.trainer(config, problem, services))

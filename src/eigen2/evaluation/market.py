@@ -13,14 +13,14 @@ from eigen2.envs.trading import TradingCore
 from eigen2.errors import ConfigError
 from eigen2.evaluation import overfitting
 from eigen2.evaluation.backtest import Backtest, Policy, Strategy, run_policy
-from eigen2.evaluation.holdout import HoldoutUses, holdout_uses
+from eigen2.evaluation.holdout import HoldoutUses, open_holdout
 from eigen2.evaluation.ledger import TrialLedger
 from eigen2.evaluation.oracle import has_oracle, oracle_benchmark
 from eigen2.evaluation.panels import Heat, Lines
 from eigen2.evaluation.policies import cash_benchmark, equal_weight_benchmark, rebalanced_benchmark
 from eigen2.evaluation.random_policy import activity_of, random_benchmark
 from eigen2.evaluation.record import Record, pair, record
-from eigen2.evaluation.result import Evaluation
+from eigen2.evaluation.result import Evaluation, HoldoutLedger
 from eigen2.evaluation.table import evaluation_table
 from eigen2.evaluation.verdict import Comparison, Edge, Verdict, compare, market_neutral, skill_verdict
 from eigen2.market.data import FloatArray, MarketData, Split
@@ -48,10 +48,11 @@ class MarketEvaluation:
     """Champion against equal weight."""
     trials: int
     effective_trials: float | None
-    deflated_sharpe: float | None
+    validation_deflated_sharpe: float | None
     """Of the champion's alpha on the validation days, where it was chosen among the trials."""
     pbo: float | None
-    holdout_looks: int
+    uses: HoldoutUses | None
+    """Of the holdout, when that is the split."""
     share_of_oracle: float | None
     """Champion's excess over the oracle's, on planted markets."""
     caveats: tuple[str, ...]
@@ -78,12 +79,15 @@ class MarketEvaluation:
             "benchmarks": {name: record.to_json() for name, record in self.benchmarks.items()},
             "excess": {"over": "equal_weight", "days": self.comparison.days, **_edge(self.comparison.excess)},
             "alpha": {"beta": self.comparison.beta, **_edge(self.comparison.alpha)},
-            "probability": self.verdict.probability,
+            "equal_risk": self.comparison.equal_risk,
+            "candidates": self.verdict.candidates,
             "trials": self.trials,
             "effective_trials": self.effective_trials,
-            "deflated_sharpe": self.deflated_sharpe,
+            "deflated_sharpe": self.verdict.probability,
+            "validation_deflated_sharpe": self.validation_deflated_sharpe,
             "pbo": self.pbo,
-            "holdout_looks": self.holdout_looks,
+            "holdout_looks": 0 if self.uses is None else self.uses.total,
+            **_use_facts(self.uses),
             "share_of_oracle": self.share_of_oracle,
             "caveats": list(self.caveats),
         }
@@ -117,10 +121,18 @@ def evaluate_market_policy(
     champion_fingerprint: str,
     ledger: TrialLedger | None = None,
     records: Iterable[Mapping[str, object]] = (),
+    holdouts: HoldoutLedger | None = None,
 ) -> Evaluation:
-    """The champion of a run. `records` are the facts of the run's earlier evaluations, from which uses of the holdout
-    are counted; `champion_fingerprint` tells this champion from theirs."""
-    uses = holdout_uses(records, champion_fingerprint) if split == "holdout" else None
+    """The champion of a run. A use of the holdout is written into `holdouts` before anything is played on it;
+    `records` are the facts of the run's earlier evaluations, `champion_fingerprint` tells this champion from theirs."""
+    uses = None
+    if split == "holdout":
+        if holdouts is None:
+            raise ValueError("the holdout cannot be opened without a ledger that counts its uses")
+        trials = ledger.trials if ledger is not None else 0
+        uses = open_holdout(
+            holdouts, market, champion=champion_fingerprint, name="champion", trials=trials, records=records
+        )
     found = evaluate_market(market, config, policy, split, seed=seed, ledger=ledger, uses=uses).result()
     return replace(found, facts={**found.facts, "champion_fingerprint": champion_fingerprint})
 
@@ -143,6 +155,8 @@ def evaluate_market(
     days = evaluation_split(market, split)
     champion = policy if isinstance(policy, Strategy) else Strategy("champion", config, policy)
     played = _play(market, champion, days)
+    effective, selection, pbo = _selection(market, config, champion, ledger, seed)
+    chosen_here = split == "validation" and ledger is not None
     backtests = {
         benchmark.name: _play(market, benchmark, days, _draws(benchmark.name))
         for benchmark in _benchmarks(market, config, champion, played, days, seed)
@@ -152,26 +166,24 @@ def evaluate_market(
         backtests["equal_weight"].log_returns[0],
         market.frequency,
         seeds.generator(seed, "evaluation.comparison"),
+        candidates=1 if uses is None else uses.champions,
     )
-    effective, selection, pbo = _selection(market, config, champion, ledger, seed)
-    champions = uses.champions if uses is not None else 1
-    candidates = float(champions) if split == "holdout" else max(1.0, effective or 1.0)
     records = {name: record(backtest, _sharpe_stream(seed, name)) for name, backtest in backtests.items()}
     return MarketEvaluation(
         market=market.name,
         split=split,
         name=champion.name,
-        verdict=skill_verdict(comparison, candidates, int(played.trades[0]), split),
+        verdict=skill_verdict(comparison, int(played.trades[0]), split, effective if chosen_here else None),
         champion=record(played, _sharpe_stream(seed, "champion")),
         benchmarks=records,
         comparison=comparison,
         trials=ledger.trials if ledger is not None else 0,
         effective_trials=effective,
-        deflated_sharpe=selection,
+        validation_deflated_sharpe=selection,
         pbo=pbo,
-        holdout_looks=uses.total if uses is not None else 0,
+        uses=uses,
         share_of_oracle=_share_of_oracle(played, backtests),
-        caveats=(*market.caveats, *_caveats(split, uses)),
+        caveats=(*_caveats(chosen_here, uses), *market.caveats),
         dates=market.dates[days.start + 1 : days.stop],
         returns={
             "champion": played.log_returns[0],
@@ -246,13 +258,47 @@ def _share_of_oracle(played: Backtest, backtests: dict[str, Backtest]) -> float 
     return (float(played.log_returns[0].sum()) - base) / best if best > 0.0 else None
 
 
-def _caveats(split: str, uses: HoldoutUses | None) -> tuple[str, ...]:
-    if split == "validation":
-        return ("the champion was chosen on these validation days: only the holdout is a fair test",)
-    if uses is not None and uses.champions > 1:
-        return (f"{uses.champions} different champions were shown to this holdout: it is no longer fresh",)
-    return ()
+def _caveats(chosen_here: bool, uses: HoldoutUses | None) -> tuple[str, ...]:
+    if chosen_here:
+        return (
+            "the champion was chosen on these validation days; `eigen2 evaluate RUN --split holdout` is the fair test, "
+            "once",
+        )
+    if uses is None:
+        return ()
+    notes = []
+    if uses.total == 1:
+        notes.append(
+            "this holdout was opened for the first time, and is spent by it: every other champion or policy shown to it, "
+            "by whichever run, must now clear a higher bar"
+        )
+    elif uses.champions > 1:
+        notes.append(
+            f"{uses.champions} different champions were shown to this holdout: it is no longer fresh, and the bar is higher"
+        )
+    if uses.damaged:
+        notes.append(f"{uses.damaged} lines of {uses.ledger} cannot be read and are not counted")
+    return tuple(notes)
+
+
+def _use_facts(uses: HoldoutUses | None) -> dict[str, Any]:
+    if uses is None:
+        return {}
+    counted = {
+        "uses": uses.total,
+        "champions": uses.champions,
+        "trials": uses.trials,
+        "ledger": uses.ledger,
+        "damaged_lines": uses.damaged,
+    }
+    return {"holdout": counted, "holdout_use": uses.use}
 
 
 def _edge(edge: Edge) -> dict[str, Any]:
-    return {"annual": edge.annual, "ci": pair(edge.ci), "ci_98": pair(edge.ci_98), "sharpe": edge.sharpe}
+    return {
+        "annual": edge.annual,
+        "ci": pair(edge.ci),
+        "ci_deciding": pair(edge.deciding),
+        "level": edge.level,
+        "sharpe": edge.sharpe,
+    }

@@ -29,7 +29,7 @@ from eigen2.evaluation.backtest import run_policy
 from eigen2.evaluation.control import evaluate_control
 from eigen2.evaluation.ledger import trial_ledger
 from eigen2.evaluation.market import evaluate_market_policy
-from eigen2.evaluation.result import Evaluation
+from eigen2.evaluation.result import Evaluation, HoldoutLedger
 from eigen2.market.data import FloatArray
 from eigen2.market.kept import kept_prices
 from eigen2.market.load import load_market
@@ -92,14 +92,18 @@ class Problem(ABC):
 
 
 def open_problem(
-    env: EnvConfig, seed: int, evaluations: Evaluations = list, data: Path | None = None
+    env: EnvConfig,
+    seed: int,
+    evaluations: Evaluations = list,
+    data: Path | None = None,
+    holdouts: HoldoutLedger | None = None,
 ) -> Problem:
     """Whoever opens it closes it; `evaluations` gives the facts of the run's earlier ones, `data` is the file that
-    holds its `own_data`."""
+    holds its `own_data`, `holdouts` is where uses of the holdout are recorded."""
     if isinstance(env, GymConfig | ControlConfig):
         return ControlProblem(control_task(env), seed)
     if isinstance(env, TradingConfig):
-        return TradingProblem(env, seed, evaluations, data)
+        return TradingProblem(env, seed, evaluations, data, holdouts)
     raise ConfigError(f"env={env.label} holds several environments; choose one, e.g. env=gym or env=trading.")
 
 
@@ -129,10 +133,15 @@ class TradingProblem(Problem):
     """The score is the log return over the validation days, however many episodes are asked for; every one is a trial."""
 
     def __init__(
-        self, config: TradingConfig, seed: int, evaluations: Evaluations = list, data: Path | None = None
+        self,
+        config: TradingConfig,
+        seed: int,
+        evaluations: Evaluations = list,
+        data: Path | None = None,
+        holdouts: HoldoutLedger | None = None,
     ) -> None:
         self.market, self.config, self.seed = load_market(config, seed, kept=data), config, seed
-        self.evaluations = evaluations
+        self.evaluations, self.holdouts = evaluations, holdouts
         self.data_fingerprint = self.market.fingerprint
         self.core = TradingCore(self.market, config, 1)
         self.ledger = trial_ledger(self.market, config, np.arange(self.market.validation.days - 1))
@@ -154,6 +163,7 @@ class TradingProblem(Problem):
         return evaluate_market_policy(
             self.market, self.config, flat_policy(policy, self.core), split,
             seed=self.seed, champion_fingerprint=name, ledger=self.ledger, records=self.evaluations(),
+            holdouts=self.holdouts,
         )  # fmt: skip
 
     def own_data(self) -> bytes | None:

@@ -3,26 +3,23 @@
 **The rule.** There is evidence of skill on a split when all of these hold:
 
 1. the champion traded at all;
-2. it earned more than equal-weight buy and hold, after costs;
-3. the 98 % confidence interval of its mean daily *alpha* lies above zero. Alpha is its return minus beta times the
-   return of equal weight on the same day: what it earned beyond equal weight held at its own market exposure;
+2. at equal risk it earned more than equal-weight buy and hold, after costs: both scaled to the same volatility by cash,
+   or by borrowing at 0 %. So a champion that was half in cash is not called worse for having risked half;
+3. the confidence interval of its mean daily *alpha* lies above zero. Alpha is its return minus beta times the
+   return of equal weight on the same day: what it earned beyond equal weight held at its own market exposure. The
+   interval is a 98 % one (an error of 1 % above) for a single champion, and wider when the split was shown several:
+   together they keep that error (Sidak);
 4. the deflated Sharpe ratio of alpha is above 0.95, deflated for the candidates among which *this split* could
-   choose: on validation days the effective number of trials of the run, on the holdout the number of different
-   champions that were shown to it (1 for a holdout opened once).
+   choose: on the holdout the number of different champions and policies that were shown to it, by whichever run; on
+   validation days the effective number of trials of the run;
+5. the split did not choose the champion. On validation days there is never evidence for one that was chosen there.
 
 **Why so.** Pairing with equal weight takes the market's own drift away, which alone makes raw Sharpe ratios of
 worthless champions pass tests. Beta must be taken away too: a champion that is half in cash is no genius in a
-falling year and no fool in a rising one, and the market's swings would drown what it knows. Rule 2 keeps the words
-plain: what earned less than equal weight is not called skill. A holdout took no part in the choice, so the trials of
-the run need no correction there; using it repeatedly does. 98 % (an error of 1 % above) and not 95 %, because the
-bootstrap interval of 250 fat-tailed days is a little too narrow, and a project that trains twenty runs on noise should
-expect no false positive. The probability of backtest overfitting is shown and does not decide: in a population that has
-converged the candidates are nearly equal, choosing among them is a coin flip, and PBO is near one half with real
-skill and without.
-
-**Measured**, by simulation with 500 bootstrap draws. Worthless champions, the best of 400 correlated trials on 252
-validation days, evaluated on 251 fresh days: 8 of 600 false positives without costs, 7 of 600 with. Real skill of
-an annual information ratio of 3, without costs: found in 81 of 100 runs. Weaker skill needs a longer holdout.
+falling year and no fool in a rising one, and the market's swings would drown what it knows. A holdout took no part in
+the choice, so the trials of the run need no correction there; using it repeatedly does. The probability of backtest
+overfitting is shown and does not decide: in a population that has converged the candidates are nearly equal, choosing
+among them is a coin flip, and PBO is near one half with real skill and without.
 """
 
 from dataclasses import dataclass
@@ -30,14 +27,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from eigen2.evaluation.overfitting import deflated_sharpe
-from eigen2.evaluation.statistics import DRAWS, Interval, bootstrap, interval, moves, sharpe
+from eigen2.evaluation.power import DEFLATED_LEVEL, error_of_one, power
+from eigen2.evaluation.statistics import DRAWS, Interval, mean_and_error, moves, sharpe, studentised
 from eigen2.market.data import FloatArray
 from eigen2.market.frequency import Frequency
 
-LEVEL = 0.98
-DEFLATED_LEVEL = 0.95
 EVIDENCE = "evidence of skill"
 NO_EVIDENCE = "no evidence of skill"
+ADVICE = "without evidence, hold equal weight"
+TAIL_DRAWS = 10
+"""Resamples that the deciding end of an interval rests on, at least."""
+MOST_DRAWS = 40_000
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,10 @@ class Edge:
     annual: float
     ci: Interval
     """95 % interval, for reading."""
-    ci_98: Interval
-    """98 % interval, for deciding."""
+    deciding: Interval
+    """The interval of rule 3."""
+    level: float
+    """Its level: 0.98 for one candidate."""
     sharpe: float | None
     """Annualised mean / deviation."""
 
@@ -65,17 +67,23 @@ class Comparison:
     """Return minus beta x return."""
     alpha_series: FloatArray
     """[day]"""
+    equal_risk: float | None
+    """Annual return above equal weight when the champion is scaled to its volatility; None when it does not move."""
     frequency: Frequency
     """What a day of these series is, and how many are a year."""
+    candidates: int
+    """Different champions that were shown to these days."""
 
 
 @dataclass(frozen=True)
 class Verdict:
     evidence_of_skill: bool
     sentence: str
-    """Plain words: the verdict, then why."""
+    """Plain words: the verdict, then why, and what to do without evidence."""
     probability: float | None
     """Deflated Sharpe ratio of alpha on this split, see rule 4."""
+    candidates: float
+    """For which it is deflated."""
 
 
 def compare(
@@ -84,17 +92,22 @@ def compare(
     frequency: Frequency,
     generator: np.random.Generator,
     draws: int = DRAWS,
+    candidates: int = 1,
 ) -> Comparison:
-    """Pairs two series of daily log returns `[day]`; intervals by the stationary block bootstrap."""
+    """Pairs two series of daily log returns `[day]`; intervals by the studentised block bootstrap."""
     per_year = frequency.periods_per_year
-    alpha, beta = market_neutral(np.expm1(champion), np.expm1(equal_weight))
+    own, market = np.expm1(champion), np.expm1(equal_weight)
+    alpha, beta = market_neutral(own, market)
+    level = 1.0 - 2.0 * error_of_one(candidates)
     return Comparison(
         days=len(champion),
-        excess=_edge(champion - equal_weight, per_year, generator, draws),
+        excess=edge(champion - equal_weight, per_year, generator, draws, level),
         beta=float(beta),
-        alpha=_edge(alpha, per_year, generator, draws),
+        alpha=edge(alpha, per_year, generator, draws, level),
         alpha_series=alpha,
+        equal_risk=at_equal_risk(own, market, per_year),
         frequency=frequency,
+        candidates=candidates,
     )
 
 
@@ -110,28 +123,55 @@ def market_neutral(returns: FloatArray, market: FloatArray) -> tuple[FloatArray,
     return returns - np.multiply.outer(beta, market), np.asarray(beta)
 
 
-def skill_verdict(comparison: Comparison, candidates: float, trades: int, split: str) -> Verdict:
-    """The rule applied; `candidates` as in rule 4."""
+def at_equal_risk(returns: FloatArray, market: FloatArray, per_year: float) -> float | None:
+    """Mean annual difference of `returns` and `market` `[day]`, the former scaled to the volatility of the latter."""
+    if not moves(returns):
+        return None
+    scaled = returns * (float(market.std()) / float(returns.std()))
+    return float((scaled.mean() - market.mean()) * per_year)
+
+
+def skill_verdict(comparison: Comparison, trades: int, split: str, trials: float | None = None) -> Verdict:
+    """The rule applied; `trials` is the effective number among which the champion was chosen on these very days."""
+    candidates = float(comparison.candidates) if trials is None else max(1.0, trials)
     probability = deflated_sharpe(comparison.alpha_series, candidates)
-    reason = _missing(comparison, probability, candidates) if trades else "the champion never traded"
-    if not trades:
-        return Verdict(False, f"{NO_EVIDENCE}: {reason}", probability)
-    why = _earned(comparison, split)
-    if reason is None:
-        return Verdict(True, f"{EVIDENCE}: {why}, more than luck explains", probability)
-    return Verdict(False, f"{NO_EVIDENCE}: {why}{reason}", probability)
+    found, words = False, f"{NO_EVIDENCE}: the champion never traded; {ADVICE}"
+    if trades and trials is not None:
+        words = (
+            f"{NO_EVIDENCE} yet: {_earned(comparison, split)}. It was chosen on these days, so they prove nothing: "
+            "the holdout decides"
+        )
+    elif trades:
+        missing, earned = _missing(comparison, probability), _earned(comparison, split)
+        found = missing is None
+        words = (
+            f"{EVIDENCE}: {earned}, more than luck explains"
+            if found
+            else f"{NO_EVIDENCE}: {earned}{missing}. {_power(comparison)}; {ADVICE}"
+        )
+    return Verdict(found, words, probability, candidates)
 
 
-def _missing(comparison: Comparison, probability: float | None, candidates: float) -> str | None:
+def _missing(comparison: Comparison, probability: float | None) -> str | None:
     """What the champion lacks, or None."""
-    alpha = comparison.alpha
-    if comparison.excess.annual <= 0.0:
+    if comparison.equal_risk is None or comparison.equal_risk <= 0.0:
         return ""
-    if alpha.ci_98.low <= 0.0:
+    if comparison.alpha.deciding.low > 0.0 and probability is not None and probability > DEFLATED_LEVEL:
+        return None
+    if comparison.candidates == 1:
         return ", which luck can explain"
-    if probability is None or probability <= DEFLATED_LEVEL:
-        return f", not enough for the best of {max(candidates, 1.0):.0f} candidates compared on these days"
-    return None
+    return f", not enough for the best of {comparison.candidates} candidates compared on these days"
+
+
+def _power(comparison: Comparison) -> str:
+    """How often the test finds a skill that is there."""
+    year, period = comparison.frequency.periods_per_year, comparison.frequency.period
+    shares = (power(true, comparison.days, year, comparison.candidates) for true in (1.0, 2.0, 3.0))
+    one, two, three = (min(99, max(1, round(100.0 * share))) for share in shares)
+    return (
+        f"{comparison.days} {period}s find a true Sharpe ratio of 2 beyond the market in {two} of 100 cases "
+        f"(1 in {one}, 3 in {three})"
+    )
 
 
 def _earned(comparison: Comparison, split: str) -> str:
@@ -140,16 +180,27 @@ def _earned(comparison: Comparison, split: str) -> str:
     if excess.annual == 0.0 and excess.sharpe is None:
         return f"over {length} it earned exactly what equal weight earned"
     side = "more" if excess.annual >= 0.0 else "less"
+    low_risk = ""
+    if excess.annual < 0.0 < (comparison.equal_risk or 0.0):
+        low_risk = f" but risked less (at equal risk {comparison.equal_risk:.1%} more)"
     return (
-        f"over {length} it earned {abs(excess.annual):.1%} a year {side} than equal weight, "
-        f"and {alpha.annual:+.1%} (98 % interval {alpha.ci_98.low:+.1%} to {alpha.ci_98.high:+.1%}) against equal "
-        "weight at its own market exposure"
+        f"over {length} it earned {abs(excess.annual):.1%} a year {side} than equal weight{low_risk}, "
+        f"and {alpha.annual:+.1%} ({100 * alpha.level:.3g} % interval {alpha.deciding.low:+.1%} to "
+        f"{alpha.deciding.high:+.1%}) against equal weight at its own market exposure"
     )
 
 
-def _edge(series: FloatArray, per_year: int, generator: np.random.Generator, draws: int) -> Edge:
+def edge(
+    series: FloatArray, per_year: int, generator: np.random.Generator, draws: int = DRAWS, level: float = 0.98
+) -> Edge:
+    """Mean of daily differences `[day]`, a year, with its intervals."""
     annual = float(series.mean() * per_year)
     if not moves(series):
-        return Edge(annual, Interval(annual, annual), Interval(annual, annual), None)
-    means = bootstrap(series, lambda rows: rows.mean(axis=1), generator, draws) * per_year
-    return Edge(annual, interval(means, 0.95), interval(means, LEVEL), sharpe(series, per_year))
+        exact = Interval(annual, annual)
+        return Edge(annual, exact, exact, level, None)
+    enough = min(MOST_DRAWS, max(draws, round(2 * TAIL_DRAWS / (1.0 - level))))
+    read, decide = (
+        Interval(found.low * per_year, found.high * per_year)
+        for found in studentised(series, mean_and_error, generator, enough, (0.95, level))
+    )
+    return Edge(annual, read, decide, level, sharpe(series, per_year))

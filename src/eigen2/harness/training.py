@@ -31,6 +31,9 @@ from eigen2.harness.sync import fetch_run, is_url
 from eigen2.harness.syncing import Cloud, free_name, giving_back, located, open_cloud, uploading
 from eigen2.harness.watch import Watch
 from eigen2.store.checkpoints import tell_refused
+from eigen2.store.holdout_ledger import user_ledger
+
+VALIDATION, HOLDOUT = "validation", "holdout"
 
 
 class Host:
@@ -51,7 +54,23 @@ class Host:
             evaluations=lambda: [] if self.run is None else self.run.evaluations(),
             metadata=lambda: {} if self.run is None else {"name": self.run.name, **self.run.metadata()},
             data=data,
+            holdouts=_UsesByRun(self),
         )
+
+
+class _UsesByRun:
+    """The user's ledger of holdout uses; each use is signed with the run that makes it."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    @property
+    def place(self) -> str:
+        return user_ledger().place
+
+    def record(self, use: Mapping[str, Any], holdout: Mapping[str, Any]) -> tuple[list[dict[str, Any]], int]:
+        run = self._host.run
+        return user_ledger().record({**use, "run": None if run is None else str(run.path)}, holdout)
 
 
 def planned_config(overrides: Sequence[str], log_dir: Path | None) -> tuple[Config, Services, bool]:
@@ -64,9 +83,13 @@ def planned_config(overrides: Sequence[str], log_dir: Path | None) -> tuple[Conf
 
 
 def start_run(
-    overrides: Sequence[str], console: Console, log_dir: Path | None = None, force: bool = False
+    overrides: Sequence[str],
+    console: Console,
+    log_dir: Path | None = None,
+    force: bool = False,
+    split: str = VALIDATION,
 ) -> dict[str, Any]:
-    """`force` starts a run that the forecast would refuse."""
+    """`force` starts a run that the forecast would refuse; `split` is what the run is evaluated on at its end."""
     config = _absolute(resolve(overrides, log_dir))
     check_name(config)
     screen = TrainingConsole(console)
@@ -98,7 +121,7 @@ def start_run(
                 train(run, config, experiment, None, own_data, recorder, signals, watch, facts)
                 ownership.close()
                 watch.evaluates()
-                result = _conclude(run, experiment, screen)
+                result = _conclude(run, experiment, screen, split)
                 note_actual(run, screen.say)
                 watch.stops()
             return result | uploaded
@@ -110,6 +133,7 @@ def resume_run(
     console: Console,
     log_dir: Path | None = None,
     force: bool = False,
+    split: str = VALIDATION,
 ) -> dict[str, Any]:
     general = resolve([o for o in overrides if o.startswith(("run.root=", "cloud."))], log_dir)
     root, cloud = general.run.root.expanduser(), None
@@ -118,7 +142,7 @@ def resume_run(
     else:
         run = find_run(name, root)
     with giving_back(cloud), run.held():
-        return _resumed(run, cloud, overrides, console, log_dir, force)
+        return _resumed(run, cloud, overrides, console, log_dir, force, split)
 
 
 def _resumed(
@@ -128,6 +152,7 @@ def _resumed(
     console: Console,
     log_dir: Path | None,
     force: bool,
+    split: str,
 ) -> dict[str, Any]:
     """Train a run that is here to its end; `cloud` is where it came from, if it came from a bucket."""
     stored = run.read_config()
@@ -174,7 +199,7 @@ def _resumed(
                 train(run, config, experiment, checkpoint, own_data, recorder, signals, watch, facts)
                 ownership.close()
                 watch.evaluates()
-                result = _conclude(run, experiment, screen)
+                result = _conclude(run, experiment, screen, split)
                 note_actual(run, screen.say)
                 watch.stops()
             return result | uploaded
@@ -182,7 +207,7 @@ def _resumed(
 
 def evaluate_run(run: Run, split: str, say: Callable[[str], None]) -> Evaluation:
     """The champion of a run's newest good checkpoint on `split`; counted and stored with the run."""
-    if split not in ("validation", "holdout"):
+    if split not in (VALIDATION, HOLDOUT):
         raise ConfigError(f"--split is {split!r}; it must be validation or holdout.")
     with run.held():
         with opened(run, say) as experiment:
@@ -232,8 +257,8 @@ def _placed(config: Config, run: Run) -> Config:
     return config.model_copy(update={"run": config.run.model_copy(update={"root": run.path.parent})})
 
 
-def _conclude(run: Run, experiment: Experiment, screen: TrainingConsole) -> dict[str, Any]:
-    evaluation = experiment.evaluate("holdout")
+def _conclude(run: Run, experiment: Experiment, screen: TrainingConsole, split: str) -> dict[str, Any]:
+    evaluation = experiment.evaluate(split)
     run.add_evaluation(evaluation, screen.say)
     screen.console.print(evaluation.shown, highlight=False)
     screen.say(f"run {run.path}")

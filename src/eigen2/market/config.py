@@ -55,7 +55,7 @@ class MarketConfig(Section):
     validation_days: int = Field(252, ge=10)
     """Days between training and holdout used to choose the champion."""
     holdout_days: int = Field(251, ge=10)
-    """Last days, opened only by `evaluate --split holdout` and at the end of a run."""
+    """Last days, opened only by `evaluate --split holdout` and `train --holdout`; every use is counted."""
     embargo_days: int = Field(21, ge=0)
     """Days dropped between the splits so that no position or feature of one reaches into the next."""
     synthetic: SyntheticConfig = SyntheticConfig()

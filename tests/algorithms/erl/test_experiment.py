@@ -12,6 +12,7 @@ from eigen2.algorithms.registry import algorithm
 from eigen2.config import load_config
 from eigen2.errors import ConfigError
 from eigen2.replay import Replay
+from eigen2.store.holdout_ledger import HoldoutLedger
 from eigen2.store.memory import MemoryObjects
 from eigen2.store.state import fingerprint
 
@@ -58,9 +59,9 @@ def test_a_run_without_a_champion_cannot_be_evaluated():
         experiment.evaluate("validation")
 
 
-def test_a_market_run_is_evaluated_and_its_holdout_uses_are_counted():
+def test_a_market_run_is_evaluated_and_its_holdout_uses_are_counted(ledger):
     earlier = []
-    with opened(*MARKET, evaluations=lambda: earlier) as experiment:
+    with opened(*MARKET, evaluations=lambda: earlier, holdouts=HoldoutLedger(ledger)) as experiment:
         assert len(experiment.data_fingerprint) == 64
         experiment.trainer.step()
         for uses in (1, 2):
@@ -72,6 +73,13 @@ def test_a_market_run_is_evaluated_and_its_holdout_uses_are_counted():
         series = found.series["returns"]
         assert len({len(column) for column in series.values()}) == 1
         assert {"date", "champion", "equal_weight", "oracle"} <= series.keys()
+
+
+def test_a_holdout_whose_use_nobody_counts_stays_closed():
+    with opened(*MARKET) as experiment:
+        experiment.trainer.step()
+        with pytest.raises(ValueError, match="without a ledger"):
+            experiment.evaluate("holdout")
 
 
 def test_a_control_run_is_evaluated_beside_the_reference_policies():

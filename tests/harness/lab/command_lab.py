@@ -179,7 +179,8 @@ class Lab:
             {
                 "arguments": [str(argument) for argument in arguments],
                 "cwd": str(cwd or self.directory),
-                "environment": environment or {},
+                # As it is now: the process that commands are forked from is older than the test.
+                "environment": {"EIGEN2_LEDGER": os.environ["EIGEN2_LEDGER"], **(environment or {})},
                 "out": str(out),
                 "err": str(err),
                 "moments": [vars(moment) for moment in moments],

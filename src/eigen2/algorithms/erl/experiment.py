@@ -52,6 +52,7 @@ class MarketExperiment(ERLExperiment):
             champion_fingerprint=self.services.fingerprint(champion),
             ledger=self.trainer.ledger,
             records=self.services.evaluations(),
+            holdouts=self.services.holdouts,
         )
 
 
