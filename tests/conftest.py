@@ -1,4 +1,4 @@
-"""The laboratory that runs commands is shared by the tests of the command line, of runs, of faults and of resuming."""
+"""The laboratory that runs commands, and the price files of vendors, are shared by the tests of the command line, of runs, of faults and of resuming."""
 
 import os
 import shutil
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent / "harness" / "lab"))
+sys.path.insert(0, str(Path(__file__).parent / "market" / "vendors"))
 
 from command_lab import ORDERS, PENDULUM, Lab  # noqa: E402
 

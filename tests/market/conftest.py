@@ -1,4 +1,3 @@
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -6,8 +5,6 @@ import pytest
 
 from eigen2.market.config import MarketConfig, SyntheticConfig
 from eigen2.market.prices import Prices
-
-sys.path.insert(0, str(Path(__file__).parent / "vendors"))
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from eigen2.errors import DataError
 from eigen2.market.config import MarketConfig
-from eigen2.market.findings import Finding, UnusableFile, by_severity, errors, first_sentences, more
+from eigen2.market.findings import Finding, UnusableFile, by_severity, errors, first_sentences, more, shown
 from eigen2.market.frequency import frequency_of
 from eigen2.market.grid import Grid
 from eigen2.market.kinds import kind_findings
@@ -74,6 +74,7 @@ class _Inspection:
 
     def findings(self) -> list[Finding]:
         return [
+            *self._names(),
             *self._empty_symbols(),
             *self._positive(),
             *self._range(),
@@ -99,6 +100,13 @@ class _Inspection:
             place = (self.grid.files[column], row, self.prices.symbols[column])
             findings.append(Finding(*place, text, advice, **severity))  # type: ignore[arg-type]
         return findings
+
+    def _names(self) -> list[Finding]:
+        return [
+            Finding(self.grid.files[column], None, shown(symbol), "is no name of a symbol", "rename it")
+            for column, symbol in enumerate(self.prices.symbols)
+            if not symbol.isprintable()
+        ]
 
     def _empty_symbols(self) -> list[Finding]:
         empty = np.flatnonzero(~self.prices.mask.any(axis=0))

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from eigen2.market.data import FloatArray
-from eigen2.market.findings import Finding, UnusableFile, more
+from eigen2.market.findings import Finding, UnusableFile, more, shown
 from eigen2.market.numbers import AMBIGUOUS
 from eigen2.market.prices import FIELDS
 from eigen2.market.roles import Roles, is_row_number
@@ -92,12 +92,14 @@ def read_column(
     if not bad.any():
         return values, []
     first = int(np.argmax(bad))
-    cell = column.iloc[first]
+    cell = shown(column.iloc[first])
     count = more(int(bad.sum()))
-    if AMBIGUOUS.fullmatch(str(cell)):
-        problem = f"{field} is {cell!s}, which may be {str(cell).replace(',', '')} or {str(cell).replace(',', '.')}{count}"
+    if AMBIGUOUS.fullmatch(cell):
+        problem = (
+            f"{field} is {cell}, which may be {cell.replace(',', '')} or {cell.replace(',', '.')}{count}"
+        )
         advice = "write it without a separator of thousands"
     else:
-        problem = f"{field} is {cell!s}, which is not a finite number{count}"
+        problem = f"{field} is {cell}, which is not a finite number{count}"
         advice = "give a plain number such as 12.5, or leave the cell empty if it is unknown"
     return values, [Finding(file, int(column.index[first]), symbol, problem, advice)]

@@ -25,6 +25,8 @@ SEPARATORS: Final = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"
 _UNKNOWN: Final = ["", "nan", "NaN", "NAN", "null", "NULL", "None", "NA", "<NA>", "#N/A"]
 """Cells of a column of numbers that say: not known. A symbol may well be called NA or NULL."""
 
+_NO_TABLES: Final = {b"{": "JSON", b"[": "JSON", b"<html": "HTML", b"<!doctype": "HTML", b"<?xml": "XML"}
+
 HEADER_LINES: Final = 5
 _BLANK_LINE: Final = re.compile(rb"(?:^|\n)[ \t]*\r?\n")
 _HEAD: Final = 4 << 20
@@ -135,7 +137,11 @@ def _without_mark(path: Path, content: bytes) -> bytes:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise UnusableFile(path, "is not UTF-8 text", "save it with the encoding UTF-8", line) from None
-    return content.removeprefix(b"\xef\xbb\xbf")
+    content = content.removeprefix(b"\xef\xbb\xbf")
+    for opening, kind in _NO_TABLES.items():
+        if content[:64].lstrip().lower().startswith(opening):
+            raise UnusableFile(path, f"is {kind}, not a table", CSV_OR_PARQUET)
+    return content if b"\n" in content else content.replace(b"\r", b"\n")
 
 
 def _first_lines(content: bytes) -> list[tuple[int, str]]:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from eigen2.market.findings import Finding
+from eigen2.market.findings import Finding, shown
 
 Days = npt.NDArray[np.datetime64]
 Integers = npt.NDArray[np.int64]
@@ -39,6 +39,9 @@ _SPELLINGS: Final = {
 }
 _UNITS: Final = ((1e8, 4.2e9, 1), (1e11, 4.2e12, 10**3), (1e14, 4.2e15, 10**6), (1e17, 4.2e18, 10**9))
 """Seconds, and their thousandths, millionths and billionths, from 1973 to 2103."""
+
+FIRST_YEAR: Final = 1800
+"""Earlier dates are mistakes."""
 
 _DAY_SECONDS: Final = 86400
 _EPOCH: Final = date(1970, 1, 1).toordinal()
@@ -96,7 +99,7 @@ class _Problems:
             found.append(Finding(self._file, row, None, "the date is missing", "every row needs a date"))
         for problem, (position, advice) in self._found.items():
             row = int(self._column.index[int(np.argmax(self._codes == position))])
-            said = f"the date {self._values[position]!s} {problem}"
+            said = f"the date {shown(self._values[position])} {problem}"
             found.append(Finding(self._file, row, None, said, advice))
         return found
 
@@ -127,7 +130,7 @@ def _number(value: float) -> _Moment | None:
     if not value.is_integer() and value > 4.2e9:
         return None
     whole = int(value)
-    if 18000101 <= whole <= 22001231:
+    if FIRST_YEAR * 10000 <= whole <= 22001231:
         found = _calendar(whole // 10000, whole // 100 % 100, whole % 100)
         return _Moment(found, spelling="number") if found else None
     for low, high, unit in _UNITS:
@@ -164,7 +167,7 @@ def _offset(zone: str) -> int:
 
 def _calendar(year: int, month: int, day: int) -> date | None:
     try:
-        return date(year, month, day)
+        return date(year, month, day) if year >= FIRST_YEAR else None
     except ValueError:
         return None
 

@@ -47,6 +47,13 @@ def by_severity(findings: Iterable[Finding]) -> list[Finding]:
     return sorted(once, key=lambda finding: SEVERITIES.index(finding.severity))
 
 
+def shown(cell: object) -> str:
+    """A cell as a message tells it: on one line, short, without what a terminal would obey."""
+    text = " ".join(str(cell).split())
+    text = text if text.isprintable() else repr(text)
+    return text if len(text) <= 60 else f"{text[:60]}..."
+
+
 def more(count: int) -> str:
     return "" if count <= 1 else f" (and {count - 1} more like it)"
 

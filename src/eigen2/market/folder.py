@@ -11,13 +11,18 @@ from eigen2.market.rows import DATA_SUFFIXES, Cells, has_rows, pivot, read_pair_
 from eigen2.market.table import Rules, open_table
 
 
-def read_folder(path: Path, rules: Rules) -> tuple[Grid | None, list[Finding]]:
-    """One file per symbol. Files that are no tables by their name are left alone."""
-    files = sorted(
+def members(path: Path) -> list[Path]:
+    """The tables in a folder, by name; what is no table by its suffix is left alone."""
+    return sorted(
         file
         for file in path.iterdir()
         if file.is_file() and not file.name.startswith(".") and file.name.lower().endswith(DATA_SUFFIXES)
     )
+
+
+def read_folder(path: Path, rules: Rules) -> tuple[Grid | None, list[Finding]]:
+    """One file per symbol. Files that are no tables by their name are left alone."""
+    files = members(path)
     if not files:
         raise UnusableFile(
             path,

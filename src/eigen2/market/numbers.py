@@ -79,6 +79,6 @@ def _value(text: str, style: str | None) -> float | None:
 
 def _float(text: str) -> float | None:
     try:
-        return float(text)
+        return None if "_" in text else float(text)  # Python groups digits by underscores, people do not
     except ValueError:
         return None
