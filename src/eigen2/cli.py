@@ -313,11 +313,12 @@ def data_check(file: Path, overrides: Overrides = None, as_json: Json = False) -
 
 
 @data_app.command("build")
-def data_build(source: Path, out: Path, as_json: Json = False) -> None:
+def data_build(source: Path, out: Path, overrides: Overrides = None, as_json: Json = False) -> None:
     """Read and check a price file, and write it as a canonical parquet file."""
+    from eigen2.config import load_config
     from eigen2.market.commands import build_prices
 
-    facts = build_prices(source, out)
+    facts = build_prices(source, out, load_config(overrides or []).env)
     _print_json(facts) if as_json else typer.echo(f"{out}: {facts['days']} days, {facts['symbols']} symbols")
 
 

@@ -54,3 +54,13 @@ def test_a_built_file_holds_the_same_prices(ragged_file: Path, tmp_path: Path) -
     assert (facts["file"], facts["days"], facts["symbols"]) == (str(out), 400, 4)
     assert any("HOLE" in warning for warning in facts["warnings"])
     assert read_prices(out)[0].fingerprint() == read_prices(ragged_file)[0].fingerprint()
+
+
+def test_a_setting_decides_what_a_file_leaves_open(tmp_path: Path) -> None:
+    source, out = tmp_path / "prices.csv", tmp_path / "out.parquet"
+    source.write_text("date,AAA\n01/02/2020,10\n02/03/2020,11\n03/04/2020,12\n")
+    with pytest.raises(DataError, match="env.day_first=true or env.day_first=false decides"):
+        build_prices(source, out)
+    for day_first, last in ((True, "2020-04-03"), (False, "2020-03-04")):
+        build_prices(source, out, MarketConfig(day_first=day_first))
+        assert str(read_prices(out)[0].dates[-1]) == last

@@ -9,14 +9,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from eigen2.errors import DataError
-from eigen2.market.check import read_prices
+from eigen2.market.check import EXACT, read_prices
 from eigen2.market.findings import Finding
 from eigen2.market.prices import Prices
+from eigen2.market.table import Rules
 
 
-def write_canonical(source: Path, out: Path) -> tuple[Prices, list[Finding]]:
+def write_canonical(source: Path, out: Path, rules: Rules = EXACT) -> tuple[Prices, list[Finding]]:
     """Reads, checks and writes; returns the prices and the warnings. Nothing is written if there is an error."""
-    prices, warnings = read_prices(source)
+    prices, warnings = read_prices(source, rules)
     if not out.parent.is_dir():
         raise DataError(f"{out.parent} is not a directory; make it first, or write somewhere else")
     table = wide_table(prices) if set(prices.arrays()) == {"close"} else long_table(prices)

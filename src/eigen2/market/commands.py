@@ -11,6 +11,8 @@ from eigen2.market.catalogue import samples
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from eigen2.section import Section
+
 
 def sample_facts() -> list[dict[str, Any]]:
     """Every market known by name, with its caveats."""
@@ -29,11 +31,14 @@ def sample_table() -> Table:
     return table
 
 
-def build_prices(source: Path, out: Path) -> dict[str, Any]:
+def build_prices(source: Path, out: Path, config: Section | None = None) -> dict[str, Any]:
     """Reads and checks a file and writes it as one canonical parquet file; facts about what was written."""
     from eigen2.market.canonical import write_canonical
+    from eigen2.market.check import rules_of
+    from eigen2.market.config import MarketConfig
 
-    prices, warnings = write_canonical(source, out)
+    rules = rules_of(config if isinstance(config, MarketConfig) else None)
+    prices, warnings = write_canonical(source.expanduser(), out, rules)
     days, symbols = prices.close.shape
     said = [finding.sentence() for finding in warnings]
     return {"file": str(out), "days": days, "symbols": symbols, "warnings": said}
