@@ -17,6 +17,7 @@ from command_lab import ORDERS, PENDULUM, Lab  # noqa: E402
 
 LEDGERS = Path(tempfile.mkdtemp(prefix="eigen2-ledgers-"))
 """No test writes the ledger of holdout uses of whoever runs the tests."""
+os.environ["XDG_STATE_HOME"] = str(LEDGERS / "state")
 os.environ["EIGEN2_LEDGER"] = str(LEDGERS / "session.jsonl")
 _numbers = count()
 

@@ -14,7 +14,7 @@ import eigen2
 SOURCE = Path(eigen2.__file__).parent
 MODULES = sorted(SOURCE.rglob("*.py"))
 
-BOTTOM = {"errors", "section", "seeds"}
+BOTTOM = {"bounds", "errors", "section", "seeds"}
 LIBRARIES = {
     "market": set(),
     "replay": set(),

@@ -43,6 +43,15 @@ To = Annotated[
         show_default=False,
     ),
 ]
+EnvId = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--env-id",
+        metavar="MODULE:ID",
+        help="The env.id of a stored run, if it names a module: stored configs import no Python code that you do not name.",
+        show_default=False,
+    ),
+]
 NEWEST = "\0newest"
 
 
@@ -53,6 +62,7 @@ def train(
     log_dir: Annotated[Path | None, typer.Option("--log-dir", metavar="DIR", help="Directory that holds the runs; the same as run.root=DIR.", show_default=False)] = None,
     force: Annotated[bool, typer.Option("--force", help="Start although the forecast says that it does not fit.")] = False,
     holdout: Annotated[bool, typer.Option("--holdout", help="End with the holdout instead of the validation days; that is a use of it, and counted.")] = False,
+    env_id: EnvId = None,
     show_config: Annotated[bool, typer.Option("--show-config", help="Print the resolved config and what differs from the preset, then stop.")] = False,
     as_json: Json = False,
 ) -> None:  # fmt: skip
@@ -84,10 +94,10 @@ def train(
 
     console, split = _console(as_json), HOLDOUT if holdout else VALIDATION
     if resume is None:
-        facts = start_run(overrides or [], console, log_dir, force, split)
+        facts = start_run(overrides or [], console, log_dir, force, split, env_id or [])
     else:
         name = None if resume == NEWEST else resume
-        facts = resume_run(name, overrides or [], console, log_dir, force, split)
+        facts = resume_run(name, overrides or [], console, log_dir, force, split, env_id or [])
     if as_json:
         _print_json(facts)
 
@@ -112,6 +122,7 @@ def evaluate(
     arguments: Annotated[list[str] | None, typer.Argument(metavar="RUN", help="A run; or overrides with --policy.", show_default=False)] = None,
     split: Annotated[str, typer.Option("--split", help="validation, or holdout: days that took no part in training; every use is counted, and the bar rises with it.")] = "validation",
     policy: Annotated[str | None, typer.Option("--policy", help="A benchmark by name (equal_weight, rebalanced, random, cash, oracle) instead of a run.")] = None,
+    env_id: EnvId = None,
     root: Root = Path("runs"),
     as_json: Json = False,
 ) -> None:  # fmt: skip
@@ -128,7 +139,7 @@ def evaluate(
         from eigen2.harness.directory import named_run
         from eigen2.harness.training import evaluate_run
 
-        evaluation = evaluate_run(named_run(given, root), split, _warn)
+        evaluation = evaluate_run(named_run(given, root, env_id), split, _warn)
     _print_json(evaluation.facts) if as_json else Console().print(evaluation.shown, highlight=False)
 
 
@@ -223,12 +234,14 @@ def verify(run: RunName, root: Root = Path("runs"), as_json: Json = False) -> No
 
 
 @app.command("verify-resume")
-def verify_resume(run: RunName, root: Root = Path("runs"), as_json: Json = False) -> None:
+def verify_resume(
+    run: RunName, env_id: EnvId = None, root: Root = Path("runs"), as_json: Json = False
+) -> None:
     """Run the last step again from the previous checkpoint and compare every tensor."""
     from eigen2.harness.directory import find_run
     from eigen2.harness.verify import verify_resume as prove
 
-    proof = prove(find_run(run, root), _warn)
+    proof = prove(find_run(run, root, env_id), _warn)
     _report(proof.to_json(), f"Steps {proof.first + 1} to {proof.last} ran again: every tensor and the replay are identical.", proof.ok, as_json, tuple(f"{name} differs after the step was run again" for name in proof.differing))  # fmt: skip
 
 
@@ -254,6 +267,7 @@ def memory(run: RunName, root: Root = Path("runs"), as_json: Json = False) -> No
 def export(
     run: RunName,
     to: Annotated[Path | None, typer.Option("--to", metavar="DIR", help="Where the files go; RUN/export when not given.", show_default=False)] = None,
+    env_id: EnvId = None,
     root: Root = Path("runs"),
     as_json: Json = False,
 ) -> None:  # fmt: skip
@@ -261,7 +275,7 @@ def export(
     from eigen2.harness.directory import find_run
     from eigen2.harness.export import export_run
 
-    facts = export_run(find_run(run, root), to, _warn)
+    facts = export_run(find_run(run, root, env_id), to, _warn)
     if as_json:
         _print_json(facts)
         return
@@ -355,7 +369,7 @@ def sync_push(
     from eigen2.harness.sync import cloud_of, push_run, push_text
 
     found = find_run(run, root)
-    facts = push_run(found, cloud_of(found, to), _console(as_json), verify)
+    facts = push_run(found, cloud_of(found, to, _warn), _console(as_json), verify)
     _print_json(facts) if as_json else typer.echo(push_text(facts))
     if facts["damaged"]:
         raise DamagedStateError("; ".join(facts["damaged"]))
@@ -388,7 +402,7 @@ def sync_status(
     from eigen2.harness.sync import cloud_of, status_text, sync_facts
 
     found = find_run(run, root)
-    facts = sync_facts(found, cloud_of(found, to), _console(as_json), verify)
+    facts = sync_facts(found, cloud_of(found, to, _warn), _console(as_json), verify)
     _print_json(facts) if as_json else typer.echo(status_text(facts))
     if facts.get("damaged"):
         raise DamagedStateError(

@@ -41,6 +41,15 @@ class OwnFile:
         return value if self.built_in(value) else "a file"
 
 
+@dataclass(frozen=True)
+class MayImport:
+    """Annotates a key; `imports` says of a value whether it names Python code that is to be imported.
+
+    Such a value counts only when it is typed: a stored config, which may be a stranger's, imports nothing by itself."""
+
+    imports: Callable[[str], bool]
+
+
 class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -88,6 +97,21 @@ def own_file_keys(section: Section, prefix: str = "") -> set[str]:
             found |= own_file_keys(value, f"{prefix}{name}.")
         elif _own_file(field):
             found.add(f"{prefix}{name}")
+    return found
+
+
+def importing(section: Section, prefix: str = "") -> dict[str, str]:
+    """Dotted key -> value, of the keys whose values name code to be imported."""
+    found: dict[str, str] = {}
+    for name, field in type(section).model_fields.items():
+        value = getattr(section, name)
+        mark = next((mark for mark in field.metadata if isinstance(mark, MayImport)), None)
+        if mark is not None and isinstance(value, str) and mark.imports(value):
+            found[f"{prefix}{name}"] = value
+        inner = value if isinstance(value, tuple) else (value,)
+        for part in inner:
+            if isinstance(part, Section):
+                found |= importing(part, f"{prefix}{name}.")
     return found
 
 

@@ -1,9 +1,11 @@
 """Every kind of bad file gets one sentence that names file, row and symbol, and says what to do."""
 
 import gzip
+import os
 import pickle
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -11,11 +13,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from eigen2.errors import DataError
+from eigen2.errors import DamagedStateError, DataError
+from eigen2.harness.tables import from_parquet
 from eigen2.market.canonical import write_canonical
 from eigen2.market.check import check_file, read_prices
 from eigen2.market.config import MarketConfig
+from eigen2.market.kept import read_kept
 from eigen2.market.load import load_market
+from eigen2.market.shape import market_shape
 
 WIDE = "date,AAA,BBB\n2020-01-02,10,20\n2020-01-03,11,21\n2020-01-06,12,22\n"
 LONG = (
@@ -213,3 +218,37 @@ def test_suspicious_but_usable_files_are_warned_about(tmp_path: Path) -> None:
 def test_errors_come_before_warnings(tmp_path: Path) -> None:
     findings = check_file(text(WIDE.replace("12", "900").replace("22", "-1"))(tmp_path))
     assert [finding.severity for finding in findings] == ["error", "warning"]
+
+
+@pytest.mark.parametrize("kind", ["a pipe", "a device", "a directory"])
+def test_what_is_no_file_is_refused_at_once(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "prices.csv"
+    if kind == "a pipe":
+        os.mkfifo(path)
+    elif kind == "a device":
+        path.symlink_to("/dev/zero")
+    else:
+        path.mkdir()
+    with pytest.raises(DataError, match=kind):
+        read_prices(path)
+    assert market_shape(MarketConfig(data=str(path))) is None
+
+
+def test_parquet_that_unfolds_to_more_than_there_is_memory_is_refused_before_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "prices.parquet"
+    rows = 1_000_000
+    zeros = pa.array(np.zeros(rows))
+    table = pa.table({"date": zeros, "symbol": pa.array(["AAA"] * rows), "close": zeros})
+    pq.write_table(table, path, compression="zstd")
+    assert path.stat().st_size < 20_000
+    memory = SimpleNamespace(available=10_000_000)
+    monkeypatch.setattr("eigen2.bounds.psutil.virtual_memory", lambda: memory)
+    with pytest.raises(DataError, match="24,000,000 bytes"):
+        read_prices(path)
+    assert market_shape(MarketConfig(data=str(path))) is None
+    with pytest.raises(DamagedStateError, match="24,000,000 bytes"):
+        read_kept(path, path)
+    with pytest.raises(ValueError, match="24,000,000 bytes"):
+        from_parquet(path.read_bytes())

@@ -3,13 +3,13 @@
 import os
 from abc import abstractmethod
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from eigen2.market.catalogue import canonical_name
 from eigen2.market.config import MarketConfig
-from eigen2.section import Section
+from eigen2.section import MayImport, Section
 
 
 class EnvConfig(Section):
@@ -85,8 +85,8 @@ class TradingConfig(MarketConfig, EnvConfig):
 
 class GymConfig(EnvConfig):
     kind: Literal["gym"] = "gym"
-    id: str = "Pendulum-v1"
-    """Any registered Gymnasium environment with a continuous action space."""
+    id: Annotated[str, MayImport(lambda id: ":" in id)] = "Pendulum-v1"
+    """Any registered Gymnasium environment with a continuous action space; `module:Name-v0` imports the module first."""
     max_episode_steps: int | None = Field(None, ge=1)
     """Cuts episodes shorter than the environment's own limit."""
 

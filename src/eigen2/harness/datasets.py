@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 class RunDatasets:
     """Datasets of the contract, found below one root directory."""
 
-    def __init__(self, root: Path) -> None:
-        self._root = root
+    def __init__(self, root: Path, typed: frozenset[str] = frozenset()) -> None:
+        self._root, self._typed = root, typed
 
     def locate(self, source: Path) -> Path:
         given = source.expanduser()
@@ -35,6 +35,7 @@ class RunDatasets:
 
     def config(self, source: Path) -> Config:
         run = _run_of(source)
+        run.typed = self._typed
         check_stored_config(run)
         return run.read_config()
 

@@ -77,8 +77,14 @@ def default_name(config: "Config") -> str:
     return f"{config.presets['alg']}_{config.env.label}_seed{config.seed}"
 
 
-def find_run(name: str | None, root: Path) -> Run:
-    """A run by directory or by name; the newest one when no name is given."""
+def find_run(name: str | None, root: Path, trusted: Sequence[str] | None = None) -> Run:
+    """A run by directory or by name; the newest one when no name is given. `trusted` is code that it may import."""
+    run = _found(name, root)
+    run.typed = frozenset(trusted or ())
+    return run
+
+
+def _found(name: str | None, root: Path) -> Run:
     if name is None:
         latest = root / "latest"
         if not latest.exists():
@@ -97,11 +103,11 @@ def find_run(name: str | None, root: Path) -> Run:
     raise ConfigError(f"No run called {name} here or in {root.absolute()}; `eigen2 runs` lists them.")
 
 
-def named_run(arguments: Sequence[str], root: Path) -> Run:
+def named_run(arguments: Sequence[str], root: Path, trusted: Sequence[str] | None = None) -> Run:
     """The one run that a command was given; the newest when none was."""
     if len(arguments) > 1 or any("=" in argument for argument in arguments):
         raise ConfigError("Name one run, e.g. `eigen2 evaluate runs/NAME`; overrides go with --policy.")
-    return find_run(arguments[0] if arguments else None, root)
+    return find_run(arguments[0] if arguments else None, root, trusted)
 
 
 def _existing(path: Path) -> Run:

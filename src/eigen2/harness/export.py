@@ -36,7 +36,7 @@ def export_run(run: Run, target: Path | None, say: Callable[[str], None]) -> dic
     directory = run.path / "export" if target is None else target.expanduser().resolve()
     if target is None:
         check_kind(directory, directory=True)
-    same = {"format": 2, "name": run.name, "config": fingerprint(run.read_config())}
+    same = {"format": 2, "name": run.name, "config": fingerprint(run.read_config(to_open=False))}
     _refuse_others(directory, run, same)
     ensure_room(directory, sum(state_bytes(state) for state in states.values()))
     new = _make_directory(directory)

@@ -23,6 +23,7 @@ from eigen2.errors import (
     is_out_of_memory,
 )
 from eigen2.harness.checkpointer import Checkpointer
+from eigen2.harness.expected import load_state, require_memory, state_bytes
 from eigen2.harness.identity import check_identity, identity
 from eigen2.harness.journal import Journal
 from eigen2.harness.metadata import describe_start, this_command
@@ -152,15 +153,16 @@ def restore(
 ) -> None:
     """Put a checkpoint's state and replay into a freshly opened experiment; both must belong to it."""
     from eigen2.replay import Replay
+    from eigen2.replay.stored import unfolded_bytes
 
     manifest, trainer = checkpoint.manifest, experiment.trainer
     check_identity(run, manifest.identity, config, experiment.data_fingerprint)
-    state = checkpoint.state()
-    with checkpoint.loading():
-        trainer.load_state_dict(state)
+    require_memory(state_bytes(checkpoint), f"The state of {run.path}")
+    load_state(trainer, checkpoint, checkpoint.state())
     if manifest.replay is None:
         return
     with checkpoint.loading():
+        require_memory(unfolded_bytes(manifest.replay), f"The replay of {run.path}")
         replay = Replay.restore(manifest.replay, checkpoint.objects.read)
         replay.compress = config.replay.compress
         trainer.use_replay(replay)

@@ -51,6 +51,8 @@ class Run:
         """The directory as this process found it, while it holds it."""
         self._id: str | None = None
         """What run.json calls this run, while this process owns it."""
+        self.typed: frozenset[str] = frozenset()
+        """Words of the command line: code that the stored config names is imported only if it is among them."""
         self.uploads: Uploader | None = None
         """Set while this process trains the run and sends it to a cloud."""
 
@@ -82,18 +84,23 @@ class Run:
         self.check_place()
         write_atomically(self.config_file, text.encode())
 
-    def read_config(self) -> "Config":
+    def read_config(self, to_open: bool = True) -> "Config":
+        """The stored config. One `to_open` the run with names no code to import, unless that was typed too."""
         from eigen2.algorithms import registry
         from eigen2.config import validate
+        from eigen2.harness.trust import check_code
 
         values = self.raw_config()
         if isinstance(values, dict) and isinstance(values.get("alg"), dict):
             # A plug-in that is not installed here is no damage.
             registry.algorithm(str(values["alg"].get("kind")))
         try:
-            return validate(values, stored=True)
+            config = validate(values, stored=True)
         except ConfigError as error:
             raise DamagedStateError(f"{self.config_file} cannot be read as a config: {error}") from error
+        if to_open:
+            check_code(config, self.typed, self.config_file)
+        return config
 
     def raw_config(self) -> Any:
         """config.yaml as it stands, in the words of the version that wrote it."""

@@ -15,6 +15,7 @@ from eigen2.harness.lock import RunLock
 from eigen2.harness.run import Run
 from eigen2.harness.syncing import (
     Cloud,
+    Say,
     check_same_run,
     expected_directory,
     fetch_rest,
@@ -24,6 +25,7 @@ from eigen2.harness.syncing import (
     sayer,
     transferring,
 )
+from eigen2.harness.trust import check_place, remember_place
 from eigen2.store.durable import make_directory
 
 if TYPE_CHECKING:
@@ -72,6 +74,7 @@ def pull_run(url: str, root: Path, settings: "CloudConfig", console: Console) ->
             )
         pulled = Puller(look(cloud.bucket, run.name), run.path, sayer(console), show).everything()
     point_latest(run.path)
+    remember_place(cloud.location, sayer(console))
     sayer(console)(_words(pulled, url))
     return {
         "run": str(run.path),
@@ -193,12 +196,16 @@ def push_text(facts: dict[str, Any]) -> str:
     )
 
 
-def cloud_of(run: Run, url: str | None) -> Cloud:
+def cloud_of(run: Run, url: str | None, say: Say = lambda sentence: None) -> Cloud:
     """Where a run is synced: `url` when given, else what its config or the environment says."""
-    settings = run.read_config().cloud
+    settings = run.read_config(to_open=False).cloud
     location = located(settings if url is None else settings.model_copy(update={"url": url}))
     if location is None:
         raise ConfigError(f"{run.path} has no cloud; name one with --to, e.g. --to gs://BUCKET/PREFIX.")
+    if url is None:
+        check_place(location, run)
+    else:
+        remember_place(location, say)
     return opened(location, settings, run.path.parent)
 
 

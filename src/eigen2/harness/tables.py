@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy.typing as npt
 
+from eigen2.bounds import LONGEST_CELL, check_table
+
 
 def to_parquet(columns: Mapping[str, npt.NDArray[Any]]) -> bytes:
     import pyarrow as pa
@@ -17,7 +19,21 @@ def to_parquet(columns: Mapping[str, npt.NDArray[Any]]) -> bytes:
 
 
 def from_parquet(content: bytes) -> dict[str, npt.NDArray[Any]]:
+    """The columns; ValueError when they do not fit into memory or are no columns of numbers and words."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    table = pq.read_table(io.BytesIO(content))
+    file = pq.ParquetFile(io.BytesIO(content))
+    check_table(file)
+    if any(pa.types.is_nested(field.type) for field in file.schema_arrow):
+        raise ValueError("a column holds lists or records")
+    texts = [field.name for field in file.schema_arrow if pa.types.is_string(field.type)]
+    table = pq.ParquetFile(io.BytesIO(content), read_dictionary=texts).read(use_threads=False)
+    for name in texts:
+        longest = max(
+            (len(text or "") for part in table[name].chunks for text in part.dictionary.to_pylist()),
+            default=0,
+        )
+        if longest > LONGEST_CELL:
+            raise ValueError(f"a cell of {name} holds {longest:,} characters")
     return {name: table.column(name).to_numpy() for name in table.column_names}

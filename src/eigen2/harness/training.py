@@ -19,6 +19,7 @@ from eigen2.errors import ConfigError
 from eigen2.harness.console import TrainingConsole
 from eigen2.harness.datasets import RunDatasets
 from eigen2.harness.directory import check_name, create_run, find_run
+from eigen2.harness.expected import load_state, require_memory, state_bytes
 from eigen2.harness.identity import check_config, check_data, check_resumable, identity
 from eigen2.harness.loop import restore, train
 from eigen2.harness.outcome import note_actual
@@ -29,8 +30,9 @@ from eigen2.harness.run import Run
 from eigen2.harness.signals import StopSignals
 from eigen2.harness.sync import fetch_run, is_url
 from eigen2.harness.syncing import Cloud, free_name, giving_back, located, open_cloud, uploading
+from eigen2.harness.trust import check_place, remember_place, typed_words
 from eigen2.harness.watch import Watch
-from eigen2.store.checkpoints import tell_refused
+from eigen2.store.checkpoints import Checkpoint, tell_refused
 from eigen2.store.holdout_ledger import user_ledger
 
 VALIDATION, HOLDOUT = "validation", "holdout"
@@ -45,10 +47,11 @@ class Host:
         run: Run | None = None,
         progress: Progress = no_progress,
         data: Path | None = None,
+        typed: frozenset[str] = frozenset(),
     ) -> None:
         self.run = run
         self.services = Services(
-            datasets=RunDatasets(config.run.root),
+            datasets=RunDatasets(config.run.root, typed if run is None else run.typed),
             fingerprint=_fingerprint,
             progress=progress,
             evaluations=lambda: [] if self.run is None else self.run.evaluations(),
@@ -77,7 +80,7 @@ def planned_config(overrides: Sequence[str], log_dir: Path | None) -> tuple[Conf
     """The config of a run that is only planned, what an algorithm may ask about it, and whether it has a cloud."""
     config = _absolute(resolve(overrides, log_dir))
     check_name(config)
-    services = Host(config).services
+    services = Host(config, typed=typed_words(overrides)).services
     config = registry.algorithm(config.alg.kind).resolve(config, services)
     return config, services, located(config.cloud) is not None
 
@@ -88,14 +91,18 @@ def start_run(
     log_dir: Path | None = None,
     force: bool = False,
     split: str = VALIDATION,
+    trusted: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """`force` starts a run that the forecast would refuse; `split` is what the run is evaluated on at its end."""
+    """`force` starts a run that the forecast would refuse; `split` is what the run is evaluated on at its end; `trusted` are
+    ids whose modules may be imported."""
     config = _absolute(resolve(overrides, log_dir))
     check_name(config)
     screen = TrainingConsole(console)
     recorder = Recorder(screen, config.memory.verbose)
     config, cloud = open_cloud(config, screen.say)
-    host = Host(config, progress=recorder.progress)
+    if cloud is not None:
+        remember_place(cloud.location, screen.say)
+    host = Host(config, progress=recorder.progress, typed=typed_words([*overrides, *trusted]))
     algorithm = registry.algorithm(config.alg.kind)
     config = algorithm.resolve(config, host.services)
     planner = Planner(config, host.services, cloud is not None)
@@ -134,6 +141,7 @@ def resume_run(
     log_dir: Path | None = None,
     force: bool = False,
     split: str = VALIDATION,
+    trusted: Sequence[str] = (),
 ) -> dict[str, Any]:
     general = resolve([o for o in overrides if o.startswith(("run.root=", "cloud."))], log_dir)
     root, cloud = general.run.root.expanduser(), None
@@ -141,6 +149,7 @@ def resume_run(
         run, cloud = fetch_run(name, root, general.cloud, console)
     else:
         run = find_run(name, root)
+    run.typed = typed_words([*overrides, *trusted])
     with giving_back(cloud), run.held():
         return _resumed(run, cloud, overrides, console, log_dir, force, split)
 
@@ -162,9 +171,14 @@ def _resumed(
     recorder = Recorder(screen, config.memory.verbose)
     screen.say(f"run {run.path}, resumed")
     if cloud is None:
+        place = located(config.cloud)
+        if place is not None and not any(override.startswith("cloud.url=") for override in overrides):
+            check_place(place, run)
         config, cloud = open_cloud(config, screen.say)
     else:
         config = cloud.settled_in(config)
+    if cloud is not None:
+        remember_place(cloud.location, screen.say)
     algorithm = registry.algorithm(config.alg.kind)
     with ExitStack() as holding, ExitStack() as ownership:
         lock = ownership.enter_context(run.owned())
@@ -220,22 +234,26 @@ def evaluate_run(run: Run, split: str, say: Callable[[str], None]) -> Evaluation
 def opened(run: Run, say: Callable[[str], None]) -> Iterator[Experiment]:
     """A run's experiment with the networks of its newest good checkpoint, to be looked at; its replay is not read."""
     config = run.read_config()
-    recovery, found = run.checkpoints.read_newest(
-        lambda checkpoint: (checkpoint.state(), checkpoint.own_data())
-    )
+
+    def read(checkpoint: Checkpoint) -> tuple[dict[str, Any], Path | None]:
+        require_memory(state_bytes(checkpoint), f"The state of {run.path}")
+        return checkpoint.state(), checkpoint.own_data()
+
+    recovery, found = run.checkpoints.read_newest(read)
     tell_refused(recovery, say)
     if recovery.checkpoint is None or found is None:
         raise ConfigError(f"{run.path} has no checkpoint yet.")
     state, data = found
     check_config(run, recovery.checkpoint.manifest.identity, config)
     algorithm, host = registry.algorithm(config.alg.kind), Host(config, run, data=data)
+    needs = algorithm.needs(config, host.services)
+    require_memory(sum(needs.held.values()) if needs is not None else 0, f"Opening {run.path}")
     with (
         missing_data_explained(run, recovery.checkpoint),
         algorithm.open(config, host.services) as experiment,
     ):
         check_data(recovery.checkpoint.manifest.identity, experiment.data_fingerprint)
-        with recovery.checkpoint.loading():
-            experiment.trainer.load_state_dict(state)
+        load_state(experiment.trainer, recovery.checkpoint, state)
         yield experiment
 
 

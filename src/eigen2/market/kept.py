@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from eigen2.bounds import check_table, open_regular
 from eigen2.errors import DamagedStateError
 from eigen2.market.data import MarketData
 from eigen2.market.findings import Finding
@@ -47,8 +48,10 @@ def kept_prices(market: MarketData) -> bytes | None:
 def read_kept(path: Path, source: Path) -> tuple[Prices, list[Finding]]:
     """The prices and the warnings about them, as `read_prices(source)` gave them for the days that were kept."""
     try:
-        with path.open("rb") as file:
-            return _read(pq.ParquetFile(file, read_dictionary=["symbol"]), str(source))
+        with open_regular(path) as file:
+            opened = pq.ParquetFile(file, read_dictionary=["symbol"])
+            check_table(opened)
+            return _read(opened, str(source))
     except (pa.ArrowException, ValueError, LookupError, TypeError, ArithmeticError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DamagedStateError(f"{path} does not hold the prices of a run ({reason})") from error

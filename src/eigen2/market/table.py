@@ -18,6 +18,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from eigen2.bounds import LONGEST_CELL, TooLarge, check_file, check_table, open_regular
 from eigen2.market.findings import UnusableFile
 
 CSV_OR_PARQUET: Final = "give a CSV or parquet file"
@@ -92,8 +93,13 @@ def open_table(path: Path, rules: Rules) -> Table:
     from eigen2.market.csv_table import CsvTable
 
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             head = file.read(64)
+            check_file(path)
+    except TooLarge as error:
+        raise UnusableFile(
+            path, f"does not fit into memory ({error})", "give fewer days or symbols"
+        ) from None
     except OSError as error:
         raise UnusableFile(
             path, f"cannot be read ({error.strerror})", "check the path and its permissions"
@@ -135,8 +141,9 @@ class ParquetTable(Table):
     def __init__(self, path: Path, rules: Rules) -> None:
         self.path, self.rules, self.header_row, self.source = path, rules, None, "parquet"
         # A file handle, not a path: pyarrow would read partition keys out of the directory names.
-        with _damage_named(path), path.open("rb") as file:
+        with _damage_named(path), open_regular(path) as file:
             opened = pq.ParquetFile(file)
+            check_table(opened)
             self._schema = opened.schema_arrow
             self.rows = int(opened.metadata.num_rows)
         if self.rows == 0:
@@ -148,11 +155,19 @@ class ParquetTable(Table):
                 )
         self.labels = tuple(levels_of(name) for name in self._schema.names)
 
+    def _texts(self) -> list[str]:
+        """Columns of text: each distinct cell is kept once."""
+        return [
+            field.name
+            for field in self._schema
+            if pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
+        ]
+
     def sample(self, column: int) -> str:
         kind = self._schema.field(column).type
         if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
             return "2020-01-31"
-        with _damage_named(self.path), self.path.open("rb") as file:
+        with _damage_named(self.path), open_regular(self.path) as file:
             batches = pq.ParquetFile(file).iter_batches(1, [0], columns=[self._schema.names[column]])
             first = next(iter(batches)).column(0)[0].as_py()
         return "" if first is None else str(first).strip()
@@ -160,9 +175,12 @@ class ParquetTable(Table):
     def read(self, text: Collection[int], numbers: Collection[int]) -> pd.DataFrame:
         wanted = sorted({*text, *numbers})
         names = [self._schema.names[column] for column in wanted]
-        repeated = [name for column, name in zip(wanted, names, strict=True) if column in text]
-        with _damage_named(self.path), self.path.open("rb") as file:
-            table = pq.ParquetFile(file, read_dictionary=repeated).read(names, use_threads=False)
+        with _damage_named(self.path), open_regular(self.path) as file:
+            table = pq.ParquetFile(file, read_dictionary=self._texts()).read(names, use_threads=False)
+            for column, name in zip(wanted, names, strict=True):
+                if column not in text and pa.types.is_dictionary(table.schema.field(name).type):
+                    at = table.schema.get_field_index(name)
+                    table = table.set_column(at, name, _plain_text(table.column(name)))
         table = table.select(names).rename_columns([str(column) for column in wanted])
         frame: pd.DataFrame = table.to_pandas(
             ignore_metadata=True,
@@ -176,6 +194,16 @@ class ParquetTable(Table):
         return frame
 
 
+def _plain_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Numbers that are spelled as text. Each cell of the file may stand for any number of rows: long ones are refused."""
+    longest = max(
+        (len(str(value)) for chunk in column.chunks for value in chunk.dictionary.to_pylist()), default=0
+    )
+    if longest > LONGEST_CELL:
+        raise ValueError(f"a cell holds {longest:,} characters")
+    return column.cast(pa.string())
+
+
 class _damage_named:
     """Around reading parquet: what pyarrow raises becomes one sentence about the file."""
 
@@ -185,6 +213,10 @@ class _damage_named:
     def __enter__(self) -> None: ...
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        if isinstance(error, TooLarge):
+            raise UnusableFile(
+                self._path, f"does not fit into memory ({error})", "give fewer days or symbols"
+            ) from None
         if isinstance(error, (pa.ArrowException, OSError, ValueError)):
             reason = str(error).splitlines()[0]
             raise UnusableFile(

@@ -19,7 +19,8 @@ from eigen2.replay.ring import RecordRing
 from eigen2.replay.sampling import Sampler
 from eigen2.replay.schema import Layout, Schema
 from eigen2.replay.segments import frozen
-from eigen2.replay.snapshot import FORMAT, Loader, Read, Snapshot, generator_state, set_generator_state
+from eigen2.replay.snapshot import Loader, Read, Snapshot, generator_state, set_generator_state
+from eigen2.replay.stored import FORMAT, damaged
 from eigen2.replay.sum_tree import SumTree
 from eigen2.replay.windows import WindowStore
 from eigen2.replay.writer import Writer
@@ -169,9 +170,13 @@ class Replay:
         for name, store in replay.windows.items():
             store.load(loader, manifest["windows"][name])
             store.release(replay.ring.floor)
+            live = replay.links.slots[np.arange(replay.links.first, replay.links.total) % replay.capacity]
+            store.check(replay.ring.fields[name][np.unique(live)])
         if replay.tree is not None:
             leaves = np.zeros(replay.capacity)
             content = loader.content(loader.segments("priorities")[0]).view(np.float64)[:, 0]
+            if not (np.isfinite(content).all() and (content >= 0.0).all()):
+                raise damaged("a priority is negative or not finite")
             leaves[: len(content)] = content
             replay.tree.load(leaves)
             replay.max_priority = manifest["max_priority"]

@@ -8,9 +8,11 @@ import numpy as np
 import numpy.typing as npt
 import zstandard
 
+from eigen2.replay.codec import unpacked
 from eigen2.replay.schema import ByteArray
 from eigen2.replay.segments import SEGMENT_BYTES, Segment, frozen
 from eigen2.replay.snapshot import Loader
+from eigen2.replay.stored import damaged
 
 
 class CompressedWindows:
@@ -54,7 +56,13 @@ class CompressedWindows:
 
     def _planes(self, number: int) -> ByteArray:
         """The shuffled bytes of a window ``[itemsize, elements]``."""
-        planes = zstandard.ZstdDecompressor().decompress(self._stored[number])
+        stored = self._stored[number]
+        if unpacked(stored) != self.shape[0] * self.shape[1]:
+            raise damaged(f"its compressed window {number} has another length than its field")
+        try:
+            planes = zstandard.ZstdDecompressor().decompress(stored)
+        except zstandard.ZstdError as error:
+            raise damaged(f"its compressed window {number} cannot be unpacked ({error})") from error
         return np.frombuffer(planes, np.uint8).reshape(self.shape[::-1])
 
     def touch(self, numbers: npt.NDArray[np.int64], record: int) -> None:
@@ -115,6 +123,11 @@ class CompressedWindows:
         self._newest = {int(stream): (number, code) for stream, (number, code) in state["newest"].items()}
         for segment in loader.segments(f"{prefix}compressed"):
             segment.plain, segment.matrix = True, loader.content(segment)
+            if (
+                segment.first in self._stored
+                or not 0 <= segment.first <= segment.first + _windows_in(segment) <= self.count
+            ):
+                raise damaged(f"a segment of compressed windows from {segment.first} on is none")
             self._attach(segment)
             if segment.first == self._open_first:
                 self._open_bytes = int(_lengths(segment).sum())
@@ -122,6 +135,16 @@ class CompressedWindows:
                 self._segments[segment.first] = segment
         deltas = loader.content(loader.segments(f"{prefix}compressed_records")[0]).view(np.int64)
         self._last_record = dict(np.cumsum(deltas, axis=0).tolist())
+        newest = {number for number, _ in self._newest.values()}
+        if self._last_record.keys() != self._stored.keys() or not newest <= self._stored.keys():
+            raise damaged("the compressed windows it names are not those that it holds")
+        length = self.shape[0] * self.shape[1]
+        if any(unpacked(window) != length for window in self._stored.values()):
+            raise damaged("a compressed window has another length than its field")
+
+    def holds(self, numbers: npt.NDArray[np.int64]) -> bool:
+        """Whether every window of these numbers is there."""
+        return set(np.unique(numbers).tolist()) <= self._stored.keys()
 
 
 def _lengths(segment: Segment) -> npt.NDArray[np.int64]:
@@ -129,5 +152,20 @@ def _lengths(segment: Segment) -> npt.NDArray[np.int64]:
     if segment.matrix is None:
         raise RuntimeError("segment of compressed windows without content")
     flat = segment.matrix.reshape(-1)
-    count = int(flat[:8].view(np.int64)[0])
-    return flat[8 : 8 * (1 + count)].view(np.int64)
+    return flat[8 : 8 * (1 + int(flat[:8].view(np.int64)[0]))].view(np.int64)
+
+
+def _windows_in(segment: Segment) -> int:
+    """How many windows a segment that has been read holds, if its lengths are those of its content."""
+    flat = np.asarray(segment.matrix).reshape(-1)
+    count = int(flat[:8].view(np.int64)[0]) if len(flat) >= 8 else -1
+    if not 0 < count <= len(flat) // 8 - 1:
+        raise damaged("a segment of compressed windows is too short for what it says")
+    lengths = flat[8 : 8 * (1 + count)].view(np.int64)
+    if (
+        (lengths < 0).any()
+        or (lengths > len(flat)).any()
+        or int(lengths.sum()) != len(flat) - 8 * (1 + count)
+    ):
+        raise damaged("the lengths of compressed windows are not those of their segment")
+    return count

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from eigen2.replay.segments import Segment, frozen
 from eigen2.replay.snapshot import Loader
+from eigen2.replay.stored import damaged
 
 PER_SEGMENT = 64
 """Extents in a segment; also how often extents nobody needs are looked for."""
@@ -143,18 +144,46 @@ class Extents:
     def load(self, loader: Loader, part: str, state: Mapping[str, Any]) -> None:
         self.count = state["count"]
         self._open = {int(stream): number for stream, number in state["open"].items()}
-        alive = {number for start, stop in state["alive"] for number in range(start, stop)}
+        segments = loader.segments(part)
+        alive = _members(state["alive"], self.count, sum(segment.rows for segment in segments))
         held = set(self._open.values())
-        for segment in loader.segments(part):
+        for segment in segments:
             segment.matrix = loader.content(segment)
             entries = segment.matrix.view(np.int64)[:, 0]
-            while len(entries):
-                number, last_record, used = (int(entry) for entry in entries[:3])
-                numbers = np.cumsum(entries[3 : 3 + used])
-                entries = entries[3 + used :]
+            at = 0
+            while at < len(entries):
+                number, last_record, used = (int(entry) for entry in entries[at : at + 3])
+                stop = at + 3 + used
+                if not (self.length <= used <= self.length + SLIDES and stop <= len(entries)):
+                    raise damaged(f"the extent at entry {at} of a segment is none")
+                numbers = np.cumsum(entries[at + 3 : stop])
+                at = stop
                 if number in held:
                     numbers = np.append(numbers, np.empty(self.length + SLIDES - used, np.int64))
                 if number in alive:
                     self._extents[number] = Extent(numbers, used, last_record)
             if self._is_closed(segment.first):
                 self._closed[segment.first] = segment
+        if self._extents.keys() != alive or not held <= alive or len(held) != len(self._open):
+            raise damaged("the extents it names are not those that it holds")
+
+    def holds(self, references: npt.NDArray[np.int64]) -> bool:
+        """Whether every window of these references is there."""
+        numbers, places = np.unique(references >> _SHIFT, return_inverse=True)
+        used = np.array([self._used(number) for number in numbers.tolist()], np.int64)
+        return bool((used[places] >= (references & SLIDES) + self.length).all())
+
+    def _used(self, number: int) -> int:
+        extent = self._extents.get(number)
+        return -1 if extent is None else extent.used
+
+
+def _members(ranges: list[list[int]], count: int, most: int) -> set[int]:
+    """All numbers of ``[start, stop)`` ranges in ascending order, of which there are at most `most` below `count`."""
+    end = members = 0
+    for start, stop in ranges:
+        members += stop - start
+        if not end <= start < stop <= count or members > most:
+            raise damaged("the extents it names cannot exist")
+        end = stop
+    return {number for start, stop in ranges for number in range(start, stop)}

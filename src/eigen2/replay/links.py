@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from eigen2.replay.ring import RecordRing
 from eigen2.replay.schema import STREAM
+from eigen2.replay.stored import damaged
 
 Numbers = npt.NDArray[np.int64]
 
@@ -67,6 +68,8 @@ class Links:
         same = stream[order[:-1]] == stream[order[1:]]
         following[order[:-1][same]] = order[1:][same]
         live = np.flatnonzero(is_step & (numbers >= first))
+        if len(live) != total - first or (len(stream) and int(stream.max()) >= streams):
+            raise damaged("its records are not those of its transitions and streams")
         then = following[live]
         self.first, self.total = first, total
         entries = numbers[live] % self.capacity

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from eigen2.replay.segments import SEGMENT_BYTES, Segment, frozen
 from eigen2.replay.snapshot import Loader
+from eigen2.replay.stored import damaged
 
 INDEX_BYTES = 120
 """What finding one row by its content costs."""
@@ -127,6 +128,13 @@ class RowTable:
                     del self._by_hash[code]
             del self._rows[segment], self._full[segment]
 
+    def holds(self, numbers: npt.NDArray[np.int64]) -> bool:
+        """Whether every row of these numbers is there."""
+        if len(numbers) == 0:
+            return True
+        inside = numbers.min() >= 0 and numbers.max() < self.count
+        return bool(inside) and set(np.unique(numbers // self.segment_rows).tolist()) <= self._rows.keys()
+
     def segments(self) -> list[Segment]:
         found = list(self._full.values())
         last, rows = divmod(self.count, self.segment_rows)
@@ -139,7 +147,12 @@ class RowTable:
     def load(self, loader: Loader, part: str, count: int) -> None:
         self.count = count
         for segment in loader.segments(part):
-            number = segment.first // self.segment_rows
+            number, rest = divmod(segment.first, self.segment_rows)
+            expected = min(self.segment_rows, count - segment.first)
+            if rest or number in self._rows or segment.rows != expected:
+                raise damaged(
+                    f"rows {segment.first} to {segment.first + segment.rows} of {count} cannot be a segment"
+                )
             rows = np.zeros((self.segment_rows, self.row_bytes), np.uint8)
             loader.content(segment, rows[: segment.rows])
             self._rows[number] = rows.view(self._word)

@@ -35,6 +35,8 @@ class Segment:
     stored_bytes: int = 0
     plane: int = 0
     """Width of the byte shuffle; 0: the whole row."""
+    width: int = 0
+    """Bytes of a row, of one that is yet to be read."""
     plain: bool = False
     """The content is compressed already."""
     _holders: int = 0

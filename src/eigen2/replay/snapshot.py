@@ -5,12 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from eigen2.errors import DamagedStateError
 from eigen2.replay import codec
-from eigen2.replay.schema import ByteArray, Schema
+from eigen2.replay.schema import ByteArray
 from eigen2.replay.segments import Has, Put, Segment
+from eigen2.replay.stored import checked, width
 
-FORMAT = 1
 Read = Callable[[str], bytes]
 Parts = dict[str, list[Segment]]
 
@@ -49,31 +48,26 @@ class Loader:
     """Reads the parts named in a manifest."""
 
     def __init__(self, manifest: Mapping[str, Any], read: Read) -> None:
-        if manifest.get("format") != FORMAT:
-            raise DamagedStateError(
-                f"The replay manifest has format {manifest.get('format')!r}, this version reads {FORMAT}; "
-                "use the version that wrote it."
-            )
-        self.manifest = manifest
-        self.schema = Schema.from_json(manifest["schema"])
+        self.stored, self.schema = checked(manifest)
+        self.manifest, self.digest = manifest, self.schema.digest
         self._read = read
 
     def segments(self, part: str) -> list[Segment]:
         """The part's segments without their content."""
         return [
-            Segment(first, None, rows, name, stored_bytes=stored_bytes)
-            for first, rows, name, stored_bytes in self.manifest["parts"].get(part, [])
+            Segment(first, None, rows, name, stored_bytes=stored_bytes, width=width(part, self.schema) or 0)
+            for first, rows, name, stored_bytes in self.stored.parts.get(part, [])
         ]
 
     def content(self, segment: Segment, out: ByteArray | None = None) -> ByteArray:
-        """The content of a segment ``[rows, width]``."""
+        """The content of a segment ``[rows, width]``; memory for it is taken when it is known to be of that shape."""
         name = str(segment.name)
-        matrix = codec.decode(name, self._read(name), self.schema.digest, out)
-        if len(matrix) != segment.rows:
-            raise DamagedStateError(
-                f"Replay segment {name} has {len(matrix)} rows, its manifest says {segment.rows}."
-            )
-        return matrix
+        return codec.decode(name, self._read(name), self.digest, (segment.rows, segment.width), out)
+
+    def check(self, segment: Segment) -> None:
+        """Decode a segment a frame at a time, and keep nothing."""
+        name = str(segment.name)
+        codec.check(name, self._read(name), self.digest, (segment.rows, segment.width))
 
 
 def manifest_segments(manifest: Mapping[str, Any]) -> dict[str, int]:
@@ -84,21 +78,22 @@ def manifest_segments(manifest: Mapping[str, Any]) -> dict[str, int]:
 def verify_segments(manifest: Mapping[str, Any], read: Read) -> int:
     """Read and decode every segment that a manifest names, one at a time; returns how many there are."""
     loader = Loader(manifest, read)
-    segments = [segment for part in manifest["parts"] for segment in loader.segments(part)]
+    segments = [segment for part in loader.stored.parts for segment in loader.segments(part)]
     for segment in segments:
-        loader.content(segment)
+        loader.check(segment)
     return len(segments)
 
 
 def manifest_info(manifest: Mapping[str, Any]) -> dict[str, int]:
     """What `replay info` shows of a stored replay."""
-    transitions = manifest["total"] - manifest["first"]
+    stored, schema = checked(manifest)
+    transitions = stored.total - stored.first
     return {
         "transitions": transitions,
-        "capacity": manifest["capacity"],
-        "ram_bytes": manifest["ram_bytes"],
+        "capacity": stored.capacity,
+        "ram_bytes": stored.ram_bytes,
         "disk_bytes": sum(manifest_segments(manifest).values()),
-        "naive_bytes": transitions * Schema.from_json(manifest["schema"]).naive_bytes,
+        "naive_bytes": transitions * schema.naive_bytes,
     }
 
 

@@ -18,6 +18,7 @@ from eigen2.replay.schema import Field
 from eigen2.replay.segments import Segment
 from eigen2.replay.size import SMALLEST_ROW
 from eigen2.replay.snapshot import Loader
+from eigen2.replay.stored import damaged
 
 TRIAL_WINDOWS = 256
 TRIAL_RATIO = 1.5
@@ -150,3 +151,11 @@ class WindowStore:
         self.rows.load(loader, f"{prefix}rows", state["rows"])
         self.extents.load(loader, f"{prefix}{EXTENTS}", state[EXTENTS])
         self.compressed.load(loader, prefix, state["compressed"])
+        if not self.rows.holds(self.extents.rows_in_use()):
+            raise damaged(f"windows of {self.field.name} name rows that it does not hold")
+
+    def check(self, references: npt.NDArray[np.int64]) -> None:
+        """Refuse references to windows that are not there."""
+        kept, compressed = references[references >= 0], ~references[references < 0]
+        if not (self.extents.holds(kept) and self.compressed.holds(compressed)):
+            raise damaged(f"its records name windows of {self.field.name} that it does not hold")

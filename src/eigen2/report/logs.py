@@ -12,6 +12,8 @@ from eigen2.errors import DamagedStateError
 LARGEST = 1 << 30
 """Bytes of a log that are read at most."""
 
+MOST_CELLS = 100_000_000
+
 Record = dict[str, Any]
 
 
@@ -59,6 +61,10 @@ class GrowingLog:
         try:
             row = self._row(dict(json.loads(line)))
         except (ValueError, TypeError, RecursionError):
+            self.bad += 1
+            return
+        if len(self.columns.keys() | row.keys()) * (self.count + 1) > MOST_CELLS:
+            # Every name is a column as long as the log: a new one in every line would need the square of its length.
             self.bad += 1
             return
         for name, value in row.items():

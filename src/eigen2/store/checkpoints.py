@@ -342,7 +342,8 @@ class Checkpoints:
         """Replace a manifest by one that names the same state; what is known of its objects is not lost."""
         path, text = self.path(manifest.name), to_bytes(manifest)
         self._fence()
-        known = self._proven.get(manifest.name) == path.read_bytes()
+        # Compared as this version spells it: the file may be of an earlier format.
+        known = self._proven.get(manifest.name) == to_bytes(read_manifest(path))
         write_atomically(path, text)
         if known:
             self._proven[manifest.name] = text

@@ -20,6 +20,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 
+from eigen2.store.bounded_json import load_bounded
 from eigen2.store.durable import Buffer
 from eigen2.store.tensors import Array, dtype_name, pack, raw_bytes, to_numpy, to_torch, unpack
 
@@ -29,6 +30,9 @@ TREE = "tree.json"
 """Name of the JSON text; the tensors' blobs are called `<top-level key>.<number>.safetensors`."""
 GROUP_BYTES = 16 << 20
 """A blob is closed when it reaches this size, so memory stays bounded whatever the size of the state."""
+
+LEAVES = ("$tensor", "$array", "$scalar", "$bytes")
+TAGS = ("$int", "$float", "$tuple", "$dict", *LEAVES)
 
 _JSON_INT = 1 << 53
 """Larger integers are written in hex: other readers of JSON would round them."""
@@ -51,15 +55,22 @@ def blobs(state: State) -> Iterator[tuple[str, list[Buffer]]]:
 
 
 def from_blobs(names: list[str], read: Callable[[str], bytes]) -> dict[str, Any]:
-    """The state whose blobs have these `names`; `read` returns the bytes of one."""
+    """The state whose blobs have these `names`; `read` returns the bytes of one. ValueError when they are no state."""
+    tree = load_bounded(read(TREE))
+    if not isinstance(tree, dict) or any(key.startswith("$") for key in tree):
+        raise ValueError("the state is no table")
+    wanted = dict[str, str]()
+    _collect_wanted(tree, wanted)
     stored: dict[str, Any] = {}
-    tree = json.loads(read(TREE))
-    wanted = _wanted(tree)
     for name in names:
         if name != TREE:
             for key, (dtype, shape, data) in unpack(read(name)).items():
+                if key not in wanted or key in stored:
+                    raise ValueError(f"nothing in the state is called {key[:200]!r}, or two things are")
                 make = to_torch if wanted[key] == "$tensor" else to_numpy
                 stored[key] = make(dtype, shape, data)
+    if missing := wanted.keys() - stored.keys():
+        raise ValueError(f"{min(missing)[:200]!r} is missing in the state")
     state: dict[str, Any] = _restore(tree, stored)
     return state
 
@@ -155,34 +166,66 @@ def _restore(node: Any, stored: Mapping[str, Any]) -> Any:
         return [_restore(item, stored) for item in node]
     if not isinstance(node, dict):
         return node
-    tag = next(iter(node), "")
-    if not tag.startswith("$"):
+    tag = _tag(node)
+    if tag is None:
         return {key: _restore(item, stored) for key, item in node.items()}
     content = node[tag]
     if tag == "$int":
-        return int(content, 16)
+        return int(_text(content), 16)
     if tag == "$float":
-        return struct.unpack(">d", bytes.fromhex(content))[0]
+        return _double(bytes.fromhex(_text(content)))
     if tag == "$tuple":
         return tuple(_restore(item, stored) for item in content)
     if tag == "$dict":
-        return {_restore(key, stored): _restore(item, stored) for key, item in content}
+        return {_key(_restore(key, stored)): _restore(item, stored) for key, item in content}
     value = stored[content]
     if tag == "$scalar":
         return value[()]
     return value.tobytes() if tag == "$bytes" else value
 
 
-def _wanted(tree: Any) -> dict[str, str]:
-    """Which kind of leaf each stored array becomes."""
+def _tag(node: dict[str, Any]) -> str | None:
+    """How a table in the tree stands for something else; None when it is a table of the state."""
+    tag = next(iter(node), "")
+    if not tag.startswith("$"):
+        return None
+    if tag not in TAGS or len(node) != 1:
+        raise ValueError(f"the state holds a {tag[:40]!r}, which this version does not know")
+    return tag
+
+
+def _text(content: Any) -> str:
+    if not isinstance(content, str):
+        raise ValueError(f"a number is spelled as {type(content).__name__}")
+    return content
+
+
+def _double(content: bytes) -> float:
+    if len(content) != 8:
+        raise ValueError(f"a float has {len(content)} bytes")
+    return float(struct.unpack(">d", content)[0])
+
+
+def _key(key: Any) -> str | int:
+    if type(key) not in (str, int):
+        raise ValueError(f"a table of the state has a key of type {type(key).__name__}")
+    return key  # type: ignore[no-any-return]
+
+
+def _collect_wanted(tree: Any, wanted: dict[str, str]) -> None:
+    """Which kind of leaf each stored array becomes; each is named once."""
     if isinstance(tree, list):
-        return {name: tag for item in tree for name, tag in _wanted(item).items()}
-    if not isinstance(tree, dict):
-        return {}
-    tag = next(iter(tree), "")
-    if tag in ("$tensor", "$array", "$scalar", "$bytes"):
-        return {tree[tag]: tag}
-    return {name: tag for item in tree.values() for name, tag in _wanted(item).items()}
+        for item in tree:
+            _collect_wanted(item, wanted)
+    elif isinstance(tree, dict):
+        tag = _tag(tree)
+        if tag in LEAVES:
+            if _text(tree[tag]) in wanted:
+                raise ValueError(f"{tree[tag][:200]!r} stands in two places of the state")
+            wanted[tree[tag]] = tag
+        else:
+            for item in tree.values():
+                _collect_wanted(item, wanted)
 
 
 def _copy(value: Any, path: str) -> Any:

@@ -6,6 +6,7 @@ library reads.
 """
 
 import json
+import math
 import sys
 from collections.abc import Mapping
 from typing import Any, TypeAlias
@@ -14,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from eigen2.store.bounded_json import load_table
 from eigen2.store.durable import Buffer
 
 Array: TypeAlias = torch.Tensor | npt.NDArray[Any]
@@ -99,22 +101,45 @@ def pack(arrays: Mapping[str, Array]) -> list[Buffer]:
 
 
 def unpack(blob: bytes) -> dict[str, tuple[str, tuple[int, ...], memoryview]]:
-    """Name -> (type name, shape, values) of every array in a safetensors file; values are views of `blob`."""
+    """Name -> (type name, shape, values) of every array in a safetensors file; values are views of `blob`.
+
+    ValueError when the header does not describe the file: every byte belongs to one array, whose shape needs as many.
+    """
     start = 8 + int.from_bytes(blob[:8], "little")
-    view = memoryview(blob)
-    entries = json.loads(blob[8:start])
-    return {
-        name: (
-            entry["dtype"],
-            tuple(entry["shape"]),
-            view[start + entry["data_offsets"][0] : start + entry["data_offsets"][1]],
-        )
-        for name, entry in entries.items()
-    }
+    if len(blob) < 8 or start > len(blob):
+        raise ValueError("its header is longer than the file")
+    entries = load_table(blob[8:start])
+    view, found = memoryview(blob), {}
+    end = 0
+    for name, entry in sorted(entries.items(), key=lambda item: _offsets(item[1])):
+        dtype, shape = entry.get("dtype"), entry.get("shape")
+        first, stop = _offsets(entry)
+        if dtype not in _TORCH_OF or not isinstance(shape, list) or not all(map(_is_count, shape)):
+            raise ValueError(f"{name[:200]!r} is no array")
+        if first != end or stop - first != math.prod(shape) * _TORCH_OF[dtype].itemsize:
+            raise ValueError(f"{name[:200]!r} has another length than its shape {shape}")
+        found[name] = (dtype, tuple(shape), view[start + first : start + stop])
+        end = stop
+    if start + end != len(blob):
+        raise ValueError("it holds bytes that belong to no array")
+    return {name: found[name] for name in entries}
+
+
+def _offsets(entry: Any) -> tuple[int, int]:
+    offsets = entry.get("data_offsets") if isinstance(entry, dict) else None
+    if not isinstance(offsets, list) or len(offsets) != 2 or not all(map(_is_count, offsets)):
+        raise ValueError("an array has no place in the file")
+    return offsets[0], offsets[1]
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 2**62
 
 
 def to_numpy(dtype: str, shape: tuple[int, ...], data: memoryview) -> npt.NDArray[Any]:
     """A new writable array, `shape` as stored."""
+    if dtype not in _NUMPY_OF:
+        raise ValueError(f"NumPy has no type {dtype}")
     array: npt.NDArray[Any] = np.empty(shape, _NUMPY_OF[dtype])
     array.reshape(-1).view(np.uint8)[:] = np.frombuffer(data, np.uint8)
     return array
