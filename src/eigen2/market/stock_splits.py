@@ -53,19 +53,21 @@ def suspected_splits(prices: Prices) -> list[SuspectedSplit]:
         logs = np.log(np.where(prices.close > 0, prices.close, np.nan))
     change = np.diff(logs, axis=0)
     found = []
-    for day, symbol in zip(*np.nonzero(_near_a_ratio(change)), strict=True):
+    for day, symbol in zip(*np.nonzero(_near_a_ratio(change, prices.open is not None)), strict=True):
         suspect = _judge(prices, change, int(day), int(symbol))
         if suspect is not None:
             found.append(suspect)
     return found
 
 
-def _near_a_ratio(change: FloatArray) -> npt.NDArray[np.bool_]:
+def _near_a_ratio(change: FloatArray, opened: bool) -> npt.NDArray[np.bool_]:
     """[day, symbol] changes that some ratio may explain; few of many, so that the rest costs nothing."""
     near = np.zeros(change.shape, np.bool_)
     for new, old in RATIOS:
         ratio = float(np.log(new / old))
-        _, most = _closeness(new / old, opened=True)
+        _, most = _closeness(new / old, opened)
+        if not most:
+            continue
         near |= np.abs(change + ratio) <= most
         if new / old >= 2:
             near |= np.abs(change - ratio) <= most
