@@ -60,6 +60,8 @@ class SnapshotAt:
 
 
 def save(checkpoints: Checkpoints, step: int) -> None:
+    # Saving makes no run directory: that is for whoever creates a run.
+    checkpoints.directory.parent.mkdir(exist_ok=True)
     roles = ["init", "best"] if step == 0 else ["best"] if step % 3 == 0 else []
     checkpoints.save(NewCheckpoint(step, state_at(step), SnapshotAt(step)), roles)
 
