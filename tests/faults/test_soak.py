@@ -38,10 +38,11 @@ def lab_prefix(base: Path) -> tuple[tuple[str, ...], Path | None]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(0)
-def test_soak(capsys: pytest.CaptureFixture[str]) -> None:
+def test_soak(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     minutes = float(os.environ.get("EIGEN2_SOAK_MINUTES", "60"))
     seed = int(os.environ.get("EIGEN2_SOAK_SEED", str(secrets.randbelow(2**31))))
     base = Path(tempfile.mkdtemp(prefix="eigen2-soak-"))
+    monkeypatch.setenv("EIGEN2_LEDGER", str(base / "holdout-uses.jsonl"))
 
     def tell(sentence: str) -> None:
         with capsys.disabled():

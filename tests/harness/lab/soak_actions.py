@@ -44,8 +44,13 @@ class Soak:
             self.birth()
             return
         life = self.stream.choice(self.world.lives)
-        names = ["elsewhere"] if life.away else list(self._actions)
-        (name,) = self.stream.choices(names, [self._actions[name][0] for name in names])
+        weights = {name: weight for name, (weight, _) in self._actions.items()}
+        if life.finished:
+            # Nothing more can happen to its training.
+            weights |= {"train": 1, "end": 5}
+        if life.away:
+            weights = {"elsewhere": 1}
+        (name,) = self.stream.choices(list(weights), list(weights.values()))
         self._do(name, life, self._actions[name][1])
 
     def _do(self, name: str, life: Life, action: Callable[[Life], None]) -> None:
@@ -53,7 +58,10 @@ class Soak:
         before = len(world.problems)
         world.doing = f"{name}: {life}"
         world.counts[name] += 1
-        action(life)
+        try:
+            action(life)
+        except (OSError, ValueError, LookupError) as error:
+            world.problem(f"{life}: the soak itself stumbled: {error!r}")
         if life in world.lives and not world.examine(life):
             if len(world.problems) > before or life.committed >= 0:
                 world.keep_evidence(life)
@@ -89,7 +97,7 @@ class Soak:
             self.world.command("verify-resume", life.path, allowed=(0, 2))
         if self.stream.random() < 0.2:
             self.world.command("export", life.path, "--to", self.world.base / "export")
-            shutil.rmtree(self.world.seen(self.world.base / "export"))
+            shutil.rmtree(self.world.seen(self.world.base / "export"), ignore_errors=True)
 
     def move(self, life: Life) -> None:
         """To another machine's disk; a run without a cloud may get another name, too."""

@@ -8,11 +8,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from command_lab import Fault, Moment, newest
-from soak_world import STEPS, Life, Process, Started, World, send
+from soak_world import STEPS, Life, Process, Started, World, lines, send
 
 STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 FAULTS = (errno.EIO, errno.ENOSPC, errno.EROFS, errno.EDQUOT, -1, -2)
 READERS = ("verify", "fingerprint", "evaluate", "holdout", "memory", "replay", "runs", "status")
+MARKETS = ("orders", "weights", "csv", "processes")
 FOREVER = 2**31
 
 
@@ -165,6 +166,7 @@ class Troubles:
             verb = "verify"
         there = (world.seen(life.path) / "config.yaml").exists()
         before, has = (world.evaluations(life), newest(world.seen(life.path)) >= 0) if there else (0, False)
+        uses = lines(world.ledger)
         words = {
             "holdout": ("evaluate", life.path, "--split", "holdout"),
             "replay": ("replay", "info", life.path),
@@ -176,6 +178,8 @@ class Troubles:
         done = world.command(*words, allowed=(0,) if has or verb == "runs" else (0, 2, 5))
         if words[0] == "evaluate" and done.code == 0 and world.evaluations(life) <= before:
             world.problem(f"{life}: an evaluation was shown and not recorded", done)
+        if verb == "holdout" and done.code == 0 and life.kind in MARKETS and lines(world.ledger) <= uses:
+            world.problem(f"{life}: a use of the holdout was shown and is not in the ledger", done)
         world.doing = doing
 
     def _begun(self, life: Life, *words: str | Path, alone: bool = False) -> "Started | Process":

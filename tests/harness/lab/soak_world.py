@@ -131,6 +131,9 @@ class World:
         self.codes: Counter[str] = Counter()
         self.problems: list[str] = []
         self.doing = ""
+        self.ledger = Path(os.environ["EIGEN2_LEDGER"])
+        """Counts uses of holdouts over all runs; lines are only added."""
+        self._uses = 0
         self.commands = 0
 
     # Commands
@@ -189,6 +192,9 @@ class World:
             self.problem(f"{life}: step {life.committed} was committed, the newest is {step}")
         if evaluations < life.evaluations:
             self.problem(f"{life}: {life.evaluations} evaluations were recorded, now {evaluations}")
+        if lines(self.ledger) < self._uses:
+            self.problem(f"the ledger of holdouts had {self._uses} lines, now {lines(self.ledger)}")
+        self._uses = lines(self.ledger)
         life.committed, life.evaluations = max(step, life.committed), max(evaluations, life.evaluations)
         if step >= 0:
             self.command("verify", life.path)
