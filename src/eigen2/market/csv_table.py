@@ -22,8 +22,11 @@ from eigen2.market.numbers import read_numbers
 from eigen2.market.table import CSV_OR_PARQUET, Label, Rules, Table, levels_of
 
 SEPARATORS: Final = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
-_UNKNOWN: Final = ["", "nan", "NaN", "NAN", "null", "NULL", "None", "NA", "<NA>", "#N/A"]
+_UNKNOWN: Final = ["", "nan", "NaN", "NAN", "null", "NULL", "None", "NA", "<NA>", "#N/A", ".", "-"]
 """Cells of a column of numbers that say: not known. A symbol may well be called NA or NULL."""
+
+_EXCEL_HINT: Final = re.compile(r"sep=.", re.IGNORECASE)
+"""Excel's first line, which tells Excel the separator."""
 
 _NO_TABLES: Final = {b"{": "JSON", b"[": "JSON", b"<html": "HTML", b"<!doctype": "HTML", b"<?xml": "XML"}
 
@@ -42,13 +45,20 @@ class CsvTable(Table):
             raise UnusableFile(path, "holds nothing but blanks", CSV_OR_PARQUET)
         self._separator = _separator(lines)
         rows = _cells(path, [text for _, text in lines], self._separator)
-        width = len(rows[0])
+        width, self.header_row = len(rows[0]), lines[0][0] + 1
         if width < 2:
             raise UnusableFile(
                 path,
                 "is not a table: its first line has a single field",
                 "start with a header: date, SYM1, SYM2, ...",
-                lines[0][0] + 1,
+                self.header_row,
+            )
+        if sum(map(_is_number, rows[0])) > width / 2:
+            raise UnusableFile(
+                path,
+                "has no header: its first line holds numbers",
+                "name the columns in the first line",
+                self.header_row,
             )
         headers = 1
         while headers < min(len(rows), HEADER_LINES) and _is_header(rows[headers]):
@@ -56,7 +66,6 @@ class CsvTable(Table):
         if headers == len(rows):
             raise UnusableFile(path, "has a header but no rows", "add one row per day")
         self.labels = _labels(rows[:headers])
-        self.header_row = lines[0][0] + 1
         self.source = (
             source if self._separator == "," else f"{source} separated by {SEPARATORS[self._separator]}"
         )
@@ -148,7 +157,7 @@ def _first_lines(content: bytes) -> list[tuple[int, str]]:
     """The first lines that are not blank and no comments at the top, each with its place in the file."""
     lines = content[:_HEAD].decode("utf-8", errors="ignore").splitlines()
     found = [(place, line) for place, line in enumerate(lines) if line.strip()]
-    while found and found[0][1].startswith("#"):
+    while found and (found[0][1].startswith("#") or _EXCEL_HINT.fullmatch(found[0][1].strip())):
         found.pop(0)
     return found[: HEADER_LINES + 1]
 

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-UNKNOWN: Final = ("", "nan", "null", "none", "na", "<na>", "#n/a")
+UNKNOWN: Final = ("", "nan", "null", "none", "na", "<na>", "#n/a", ".", "-")
 """Cells of a column of numbers that say: not known, in any case."""
 
 AMBIGUOUS: Final = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}")
@@ -20,6 +20,8 @@ AMBIGUOUS: Final = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}")
 
 _POINT: Final = re.compile(r"[+-]?(\d+|\d{1,3}(,\d{3})+)?(\.\d*)?([eE][+-]?\d+)?")
 _COMMA: Final = re.compile(r"[+-]?(\d+|\d{1,3}(\.\d{3})+)?(,\d*)?([eE][+-]?\d+)?")
+_UNITS: Final = {"K": 1e3, "M": 1e6, "B": 1e9}
+"""Volumes as people read them: 99.12M."""
 _SIGNS: Final = re.compile(r"^\s*[$€£]?\s*|\s+$")
 
 
@@ -48,6 +50,7 @@ def _style(columns: Any) -> str | None:
     point = comma = False
     for column in columns:
         for text in column.dropna().unique():
+            text = text.rstrip("".join(_UNITS))
             if AMBIGUOUS.fullmatch(text) or ("." not in text and "," not in text):
                 continue
             as_point, as_comma = _POINT.fullmatch(text), _COMMA.fullmatch(text)
@@ -69,6 +72,9 @@ def _converted(column: "pd.Series[Any]", style: str | None) -> "pd.Series[Any]":
 
 
 def _value(text: str, style: str | None) -> float | None:
+    if text[-1:] in _UNITS and len(text) > 1:
+        count = _value(text[:-1], style)
+        return None if count is None else round(count * _UNITS[text[-1]])
     if style is not None:
         if (_POINT if style == "point" else _COMMA).fullmatch(text) is None:
             return _float(text)

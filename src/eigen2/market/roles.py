@@ -8,10 +8,13 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-DATE: Final = ("date", "datetime", "timestamp", "date time", "open time", "time", "unix", "unix timestamp")
+DATE: Final = (
+    "date", "datetime", "timestamp", "date time", "trade date", "trading date", "observation date", "dates", "open time",
+    "time", "unix", "unix timestamp",
+)  # fmt: skip
 """Names of the column of dates, the first that occurs is it; the others tell the same moment again."""
 
-SYMBOL: Final = ("symbol", "ticker", "tic", "stock symbol", "instrument", "asset", "code", "name")
+SYMBOL: Final = ("symbol", "ticker", "tic", "stock symbol", "ts code", "instrument", "asset", "code", "name")
 """Names of the column of symbols, the first that occurs is it; a `name` beside it is the company's."""
 
 FIELD: Final = {
@@ -21,6 +24,7 @@ FIELD: Final = {
     "close": "close",
     "close last": "close",
     "last": "close",
+    "price": "close",
     "volume": "volume",
     "vol": "volume",
     "adj close": "adj close",
@@ -44,7 +48,7 @@ LEFT_OUT: Final = frozenset({
     "ex dividend", "stock splits", "split ratio", "split factor", "splitfactor", "split coefficient",
     "capital gains", "repaired?", "repaired", "trade count", "trades", "number of trades", "vwap",
     "transactions", "quote volume", "quote asset volume", "taker buy base asset volume",
-    "taker buy quote asset volume", "close time", "ignore", "change", "change percent", "change %", "currency",
+    "taker buy quote asset volume", "close time", "ignore", "change", "change percent", "change %", "pct chg", "pre close", "amount", "currency",
     "exchange", "interval", "timeframe", "market cap", "marketcap",
 })  # fmt: skip
 """Vendors' columns that are neither prices nor volumes of the day."""
@@ -75,7 +79,7 @@ class Roles:
 
 def plain(label: str) -> str:
     """The name without case, brackets and punctuation: <CLOSE>, Adj_Close and `close/last` -> close, adj close, close last."""
-    return re.sub(r"[\s_./-]+", " ", label.strip().strip("<>").lower()).strip()
+    return re.sub(r"[\s_./-]+", " ", label.strip().strip("<>*").lower()).strip()
 
 
 def field_of(label: str) -> str | None:

@@ -135,6 +135,13 @@ def _(t: Truth, d: Path) -> Path:
     return text(d / "p.csv", "date,AAA\n01/02/2020,10\n13/03/2020,11\n03/14/2020,12\n")
 
 
+@poisoned("Binance's files without a header", "has no header", "first line holds numbers")
+def _(t: Truth, d: Path) -> Path:
+    frame = t.of("AAPL")
+    frame["Date"] = frame["Date"].to_numpy().astype("datetime64[ms]").astype(np.int64)
+    return csv(frame, d / "BTCUSDT-1d.csv", index=False, header=False)
+
+
 @poisoned("indicators among the columns", "unknown column rsi", "known are")
 def _(t: Truth, d: Path) -> Path:
     return csv(t.long().assign(rsi=50.0, macd=0.1), d / "p.csv", index=False)

@@ -434,6 +434,40 @@ def _(t: Truth, d: Path) -> Path:
     return csv(frame, d / "AAPL.csv", index=False, date_format="%m/%d/%Y")
 
 
+@layout("Investing.com", single=True)
+def _(t: Truth, d: Path) -> Path:
+    frame = t.of("AAPL")[::-1].rename(columns={"Close": "Price", "Volume": "Vol."})
+    frame["Vol."] = frame["Vol."].map(lambda value: f"{value / 1e6:.6f}M")
+    frame = frame.assign(**{"Change %": "0.10%"})
+    return csv(frame, d / "AAPL.csv", index=False, date_format="%m/%d/%Y", quoting=1)
+
+
+@layout("Tushare")
+def _(t: Truth, d: Path) -> Path:
+    frame = t.long().rename(columns=str.lower)
+    frame = frame.rename(columns={"symbol": "ts_code", "date": "trade_date", "volume": "vol"})
+    frame = frame.assign(pre_close=1.0, change=0.1, pct_chg=0.1, amount=5.0).sort_values("trade_date")
+    return csv(frame[::-1], d / "p.csv", date_format="%Y%m%d")
+
+
+@layout("FRED", closes=True)
+def _(t: Truth, d: Path) -> Path:
+    return csv(t.closes().rename_axis("observation_date"), d / "p.csv")
+
+
+@layout("Yahoo's page, copied", single=True)
+def _(t: Truth, d: Path) -> Path:
+    frame = t.of("AAPL")[::-1].rename(columns={"Close": "Close*"})
+    frame.insert(5, "Adj Close**", frame["Close*"])
+    frame["Volume"] = frame["Volume"].map(lambda value: f"{value:,}")
+    return csv(frame, d / "AAPL.tsv", index=False, sep="\t", date_format="%b %d, %Y")
+
+
+@layout("Excel, with its hint at the separator", closes=True)
+def _(t: Truth, d: Path) -> Path:
+    return text(d / "p.csv", "sep=;\r\n" + t.closes().to_csv(sep=";", decimal=",", lineterminator="\r\n"))
+
+
 @layout("TradingView", single=True)
 def _(t: Truth, d: Path) -> Path:
     frame = t.of("AAPL").rename(columns=str.lower).rename(columns={"date": "time", "volume": "Volume"})
