@@ -224,13 +224,40 @@ def dashboard(
 
 
 @app.command()
-def verify(run: RunName, root: Root = Path("runs"), as_json: Json = False) -> None:
-    """Check the hash of every stored byte of a run."""
+def verify(
+    run: RunName,
+    sample: Annotated[str, typer.Option("--sample", metavar="SHARE", help="Read only this share of the objects, e.g. 10%; chosen anew each time.")] = "100%",
+    root: Root = Path("runs"),
+    as_json: Json = False,
+) -> None:  # fmt: skip
+    """Check the hash of every stored byte of a run: objects, checkpoints, logs, config and best agent."""
     from eigen2.harness.directory import find_run
-    from eigen2.store.integrity import verify as verify_store
+    from eigen2.harness.syncing import transferring
+    from eigen2.harness.verifying import share, verify_run, verify_text
 
-    report = verify_store(find_run(run, root).checkpoints)
-    _report(report.as_dict(), f"{report.objects} objects, {report.bytes:,} bytes, {len(report.manifests)} manifests: every hash holds.", report.ok, as_json, (*report.damaged, *report.missing))  # fmt: skip
+    found, part = find_run(run, root), share(sample)
+    with transferring(Console(stderr=True), f"reading {found.name}") as show:
+        report = verify_run(found, part, show)
+    _report(report.as_dict(), verify_text(report), report.ok, as_json, (*report.damaged, *report.missing))
+
+
+@app.command()
+def repair(
+    run: RunName,
+    source: Annotated[str | None, typer.Option("--from", metavar="DIR|URL", help="Another copy of the run; its own cloud is asked in any case.", show_default=False)] = None,
+    root: Root = Path("runs"),
+    as_json: Json = False,
+) -> None:  # fmt: skip
+    """Make a damaged run whole: from good copies, else from what is left. Says what it costs."""
+    from eigen2.harness.repair import damaged_run, repair_run, repair_text
+    from eigen2.harness.syncing import transferring
+
+    found = damaged_run(run, root)
+    with transferring(Console(stderr=True), f"repairing {found.name}") as show:
+        facts = repair_run(found, source, _warn, show)
+    _print_json(facts) if as_json else typer.echo(repair_text(facts))
+    if facts["lost"]:
+        raise DamagedStateError(f"{found.path} is not what it was: " + "; ".join(facts["lost"]))
 
 
 @app.command("verify-resume")

@@ -40,7 +40,7 @@ def test_the_next_save_rotates_it_as_the_present_format(run: Path) -> None:
     previous = checkpoints.load("previous")
     assert previous.manifest.identity == {"config_hash": old["config_hash"], "data": old["data_fingerprint"]}
     assert previous.manifest.objects == latest.manifest.objects
-    assert json.loads(checkpoints.path("previous").read_text())["body"]["format"] == 2
+    assert json.loads(checkpoints.path("previous").read_text())["body"]["format"] == 3
     carried = checkpoints.load("latest").manifest
     assert (carried.replay, carried.replay_step) == (latest.manifest.replay, latest.manifest.replay_step)
     assert carried.below("replay/") == latest.manifest.below("replay/")

@@ -121,12 +121,12 @@ def test_a_manifest_of_format_1_is_read() -> None:
 
 
 def test_a_later_format_is_refused_with_both_numbers() -> None:
-    with pytest.raises(DamagedStateError, match="format 3, this version reads formats 1 to 2"):
-        from_bytes(respelled(lambda body: body.update(format=3)), Path("latest.json"))
+    with pytest.raises(DamagedStateError, match="format 4, this version reads formats 1 to 3"):
+        from_bytes(respelled(lambda body: body.update(format=4)), Path("latest.json"))
 
 
 def test_an_unknown_field_is_refused_by_name() -> None:
-    with pytest.raises(DamagedStateError, match=r"other fields than format 2 has: \['parents'\]"):
+    with pytest.raises(DamagedStateError, match=r"other fields than format 3 has: \['parents'\]"):
         from_bytes(respelled(lambda body: body.update(parents=[])), Path("latest.json"))
 
 

@@ -4,9 +4,9 @@ A full or failing disk, or too little memory for a copy of the state, does not s
 stays, what happened is said once, and a `best` that could not be written is written with the next save that can.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from eigen2.algorithms.contract import Trainer
 from eigen2.config import Config
@@ -14,14 +14,11 @@ from eigen2.errors import ResourceError
 from eigen2.harness.journal import Journal
 from eigen2.harness.own_data import OwnData
 from eigen2.harness.run import Run
+from eigen2.harness.sealed import BEST_AGENT, copied, sealed_files, write_best_agent
 from eigen2.store.background import BackgroundSaver
 from eigen2.store.checkpoints import SAVE_FAILURES, NewCheckpoint
-from eigen2.store.durable import write_atomically
 from eigen2.store.manifest import Manifest
 from eigen2.store.shortage import within_memory
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class Checkpointer:
@@ -29,10 +26,11 @@ class Checkpointer:
 
     def __init__(
         self, run: Run, config: Config, trainer: Trainer, identity: dict[str, Any], own_data: OwnData,
-        journal: Journal, say: Callable[[str], None],
+        journal: Journal, say: Callable[[str], None], inexact: tuple[str, ...] = (),
     ) -> None:  # fmt: skip
         self.run, self.config, self.trainer, self.identity = run, config, trainer, identity
-        self.own_data, self.journal, self._say = own_data, journal, say
+        self.own_data, self.journal, self._say, self.inexact = own_data, journal, say, inexact
+        self._sealed = sealed_files(run)
         self._saver: BackgroundSaver[Manifest] = BackgroundSaver()
         self._failing = False
         self._owed_best = False
@@ -66,7 +64,7 @@ class Checkpointer:
         from eigen2.store.state import freeze, state_bytes
 
         self.run.check_place()
-        trainer, logs = self.trainer, self.journal.sizes()
+        trainer, (logs, hashes) = self.trainer, self.journal.extent()
         with_replay = trainer.replay is not None and (
             bool(set(roles) - {"best"})
             or step % self.config.replay.every == 0
@@ -76,7 +74,7 @@ class Checkpointer:
 
         state = freeze(trainer.state_dict())
         self._copied_bytes = state_bytes(state)
-        weights = _copied(trainer.best_weights()) if "best" in roles else None
+        weights = copied(trainer.best_weights()) if "best" in roles else None
         replay = trainer.replay.snapshot() if with_replay and trainer.replay is not None else None
 
         def job() -> Manifest:
@@ -84,10 +82,12 @@ class Checkpointer:
                 with within_memory(f"The checkpoint of step {step}"):
                     if weights is not None:
                         self.run.check_place()
-                        write_atomically(self.run.path / "best_agent.safetensors", _safetensors(weights))
+                        write_best_agent(self.run, weights)
+                        self._sealed |= {BEST_AGENT}
                     new = NewCheckpoint(
-                        step, state, replay, metrics, logs, self.identity, self.own_data.store
-                    )
+                        step, state, replay, metrics, logs, self.identity, self.own_data.store,
+                        hashes, tuple(sorted(self._sealed)), self.inexact,
+                    )  # fmt: skip
                     saved = self.run.checkpoints.save(new, roles)
                     self.run.committed()
                     return saved
@@ -159,15 +159,3 @@ class Checkpointer:
     def _tell(self, kind: str, message: str) -> None:
         self._say(message)
         self.journal.event(kind, message)
-
-
-def _copied(weights: Mapping[str, "Tensor"]) -> dict[str, "Tensor"]:
-    """Each tensor by itself and at rest: training goes on while they are written."""
-    return {name: tensor.detach().cpu().contiguous().clone() for name, tensor in weights.items()}
-
-
-def _safetensors(weights: Mapping[str, "Tensor"]) -> bytes:
-    """As the library writes it; but that ends the process when it finds no memory."""
-    from eigen2.store.tensors import pack
-
-    return b"".join(pack(weights))

@@ -5,6 +5,7 @@ uninterrupted story.
 """
 
 import errno
+import hashlib
 import json
 import math
 import os
@@ -46,6 +47,8 @@ class Journal:
         self._logs = {name: _Log(directory / f"{name}.jsonl", self._lock, fence) for name in names}
         self.mended: tuple[str, ...] = ()
         """What was wrong with the logs before they were opened, a sentence each."""
+        self.opened = self._hashes()
+        """SHA-256 of each log before anything was added to it."""
 
     def append(self, name: str, record: Mapping[str, Any]) -> None:
         if name not in self._logs:
@@ -59,12 +62,20 @@ class Journal:
 
     def sizes(self) -> dict[str, int]:
         """Bytes of each log now, complete and durable; raises OSError while the disk does not take them."""
+        return self.extent()[0]
+
+    def extent(self) -> tuple[dict[str, int], dict[str, str]]:
+        """The same, and the SHA-256 of just these bytes."""
         with self._lock:
             found = {name: log.flush() for name, log in self._logs.items()}
+            hashes = self._hashes()
         # Not under the lock: a slow disk keeps nobody from appending.
         for log in self._logs.values():
             log.sync()
-        return found
+        return found, hashes
+
+    def _hashes(self) -> dict[str, str]:
+        return {name: log.digest.hexdigest() for name, log in self._logs.items()}
 
     def close(self) -> None:
         with self._lock:
@@ -79,6 +90,8 @@ class _Log:
         self.path, self._lock, self._fence = path, lock, fence
         self._file = open_log(path)
         self._synced = os.fstat(self._file.fileno()).st_size
+        self.digest = _digest(path)
+        """Of everything that is written: what is there is read once, then each line is hashed as it goes."""
         self._tail = bytearray()
         """Everything after `_synced`, of which the first `_written` bytes are in the file."""
         self._written = 0
@@ -122,6 +135,7 @@ class _Log:
                 self._distrusted = True
             raise
         self._written, self._patience = len(self._tail), 0
+        self.digest.update(data)
         return size + len(data)
 
     def sync(self) -> None:
@@ -151,6 +165,7 @@ class _Log:
         fresh = open_log(self.path)
         with suppress(OSError):
             self._file.close()
+        self.digest.update(self._tail[self._written :])
         self._file, self._distrusted, self._patience = fresh, False, 0
         self._synced, self._written = os.fstat(fresh.fileno()).st_size, 0
         self._tail.clear()
@@ -162,6 +177,11 @@ class _Log:
                 left -= len(piece)
                 yield piece
         yield bytes(self._tail)
+
+
+def _digest(path: Path) -> "hashlib._Hash":
+    with open_plain(path) as raw, BufferedReader(raw) as file:
+        return hashlib.file_digest(file, hashlib.sha256)
 
 
 def cut_back(directory: Path, sizes: Mapping[str, int]) -> list[str]:

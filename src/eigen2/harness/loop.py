@@ -30,6 +30,7 @@ from eigen2.harness.metadata import describe_start, this_command
 from eigen2.harness.own_data import OwnData
 from eigen2.harness.recording import Recorder
 from eigen2.harness.run import Run
+from eigen2.harness.sealed import BEST_AGENT, restore_best_agent
 from eigen2.harness.signals import StepDropped, StopSignals
 from eigen2.harness.watch import Watch
 from eigen2.store.checkpoints import Checkpoint
@@ -68,7 +69,8 @@ def _run_to_end(
     trainer = experiment.trainer
     start = step = 0 if checkpoint is None else checkpoint.manifest.step
     origin = identity(config, experiment.data_fingerprint)
-    checkpointer = Checkpointer(run, config, trainer, origin, own_data, journal, recorder.screen.say)
+    inexact = () if checkpoint is None else checkpoint.manifest.inexact
+    checkpointer = Checkpointer(run, config, trainer, origin, own_data, journal, recorder.screen.say, inexact)
     recorder.begin(run, trainer, journal, step, checkpointer.owners)
     watch.trains(run, trainer, journal)
     for sentence in journal.mended:
@@ -81,6 +83,7 @@ def _run_to_end(
         elif trainer.done and checkpointer.is_finished(step):
             return
         else:
+            _tell_damage(run, trainer, checkpoint, journal, recorder.screen.say)
             journal.event("resume", f"run {run.name} goes on after step {step}")
         dropped = False
         while not trainer.done and signals.received is None:
@@ -115,6 +118,26 @@ def _run_to_end(
     raise StoppedEarly(
         f"Stopped by {reason}; step {safe} is saved and `eigen2 train --resume {run.path}` goes on from there{watch.hint}."
     )
+
+
+def _tell_damage(
+    run: Run, trainer: Trainer, checkpoint: Checkpoint, journal: Journal, say: Callable[[str], None]
+) -> None:
+    """What is damaged beside the state does not stop a resume; it is said before it is written over."""
+    sentences = list(checkpoint.manifest.inexact)
+    for name, wanted in checkpoint.manifest.log_hashes.items():
+        short = any(str(run.log(name)) in sentence for sentence in journal.mended)
+        if journal.opened.get(name) != wanted and not short:
+            sentences.append(
+                f"{run.log(name)} is not as the checkpoint left it; `eigen2 repair` would have looked for a good copy."
+            )
+    for sentence in sentences:
+        say(sentence)
+        journal.event("damage", sentence)
+    try:
+        restore_best_agent(run, trainer, checkpoint.manifest)
+    except OSError as error:
+        say(f"{run.path / BEST_AGENT} could not be written anew ({error}).")
 
 
 def _step(trainer: Trainer, signals: StopSignals) -> dict[str, float] | None:

@@ -34,6 +34,7 @@ from eigen2.store.checkpoints import Checkpoints
 from eigen2.store.durable import append_line, remove_temporaries, write_atomically
 from eigen2.store.layout import CONFIG_LIMIT, FACTS_LIMIT, LOGS, check_layout
 from eigen2.store.plain_files import open_plain, read_plain
+from eigen2.store.seals import json_text, sealed_record, sealed_text
 from eigen2.store.tails import join_tails
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class Run:
 
         text = yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False)
         self.check_place()
-        write_atomically(self.config_file, text.encode())
+        write_atomically(self.config_file, sealed_text(text))
 
     def read_config(self, to_open: bool = True) -> "Config":
         """The stored config. One `to_open` the run with names no code to import, unless that was typed too."""
@@ -122,6 +123,12 @@ class Run:
                 f"{self.metadata_file} is damaged ({error}); training does not need what it says: restore it or delete it."
             ) from error
 
+    def facts(self) -> dict[str, Any]:
+        """What run.json says, as far as it can be read."""
+        with suppress(DamagedStateError):
+            return self.metadata()
+        return {}
+
     def note(self, **facts: Any) -> None:
         """Update run.json."""
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
@@ -136,8 +143,8 @@ class Run:
         if self.is_owned:
             self._id = identity
         self.check_place()
-        text = json.dumps({**known, "id": identity, **facts, "updated": now}, indent=2) + "\n"
-        write_atomically(self.metadata_file, text.encode())
+        values = {**known, "id": identity, **facts, "updated": now}
+        write_atomically(self.metadata_file, json_text(sealed_record(values)))
 
     def identify(self) -> str:
         """What tells this run from others of the same name; given once."""
@@ -174,7 +181,7 @@ class Run:
             named = {name: objects.put(to_parquet(table)).hash for name, table in evaluation.series.items()}
             panels = [panel.to_json() for panel in evaluation.panels]
             record = {"time": round(time.time(), 3), **evaluation.facts, "series": named, "panels": panels}
-            line = (json.dumps(plain(record), allow_nan=False) + "\n").encode()
+            line = (json.dumps(sealed_record(plain(record)), allow_nan=False) + "\n").encode()
             self.check_place()
             return append_line(self.log("evaluations"), line)
 
@@ -205,8 +212,9 @@ class Run:
             self._place.check()
 
     @contextmanager
-    def owned(self) -> Iterator[RunLock]:
-        """The right to train this run; what a killed owner left behind is removed first."""
+    def owned(self, clean: bool = True) -> Iterator[RunLock]:
+        """The right to write this run; what a killed owner left behind is removed first. Without `clean`, objects that
+        nobody names stay: a damaged run may turn out to need them."""
         check_layout(self.path)
         with RunLock(self.path) as lock:
             # One that was held before must be the one that is locked now.
@@ -214,7 +222,8 @@ class Run:
             with self._at(lock.place):
                 remove_temporaries(self.path)
                 join_tails(self.path)
-                self.checkpoints.clean()
+                if clean:
+                    self.checkpoints.clean()
                 self.is_owned = True
                 try:
                     yield lock

@@ -53,7 +53,10 @@ def fetch_run(url: str, root: Path, settings: "CloudConfig", console: Console) -
             say(f"{run.path} is as far as {url} already.")
         else:
             puller = Puller(remote, run.path, say, show)
-            say(_words(puller.newest(), url))
+            pulled = puller.newest()
+            say(_words(pulled, url))
+            # The checkpoints beside it stay in the bucket for now; `verify` does not miss them.
+            run.note(fetched=pulled.step)
             cloud.damaged = frozenset(puller.damaged)
         held.pop_all()
         cloud.fetched = True

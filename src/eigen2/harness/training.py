@@ -27,6 +27,7 @@ from eigen2.harness.own_data import OwnData, kept_file, missing_data_explained, 
 from eigen2.harness.planning import Planner, box
 from eigen2.harness.recording import Recorder
 from eigen2.harness.run import Run
+from eigen2.harness.sealed import damaged_files, holds
 from eigen2.harness.signals import StopSignals
 from eigen2.harness.sync import fetch_run, is_url
 from eigen2.harness.syncing import Cloud, free_name, giving_back, located, open_cloud, uploading
@@ -204,7 +205,8 @@ def _resumed(
                 restore(run, config, experiment, checkpoint, screen.say)
                 # Checkpoints of format 1 rely on the words of the old config.yaml; from here on they carry their own.
                 run.checkpoints.adopt_identity(identity(config, experiment.data_fingerprint))
-            if run.raw_config() != config.model_dump(mode="json"):
+                facts |= _damage_told(run, checkpoint, screen.say)
+            if run.raw_config() != config.model_dump(mode="json") or not holds(run.config_file):
                 run.write_config(config)
             own_data = OwnData(config, experiment, checkpoint)
             if named:
@@ -243,6 +245,8 @@ def opened(run: Run, say: Callable[[str], None]) -> Iterator[Experiment]:
     tell_refused(recovery, say)
     if recovery.checkpoint is None or found is None:
         raise ConfigError(f"{run.path} has no checkpoint yet.")
+    for sentence in recovery.checkpoint.manifest.inexact:
+        say(sentence)
     state, data = found
     check_config(run, recovery.checkpoint.manifest.identity, config)
     algorithm, host = registry.algorithm(config.alg.kind), Host(config, run, data=data)
@@ -262,6 +266,14 @@ def _fingerprint(state: Mapping[str, Any]) -> str:
     from eigen2.store.state import fingerprint
 
     return fingerprint(state)
+
+
+def _damage_told(run: Run, checkpoint: Checkpoint, say: Callable[[str], None]) -> dict[str, Any]:
+    """Name each damaged file beside the state, before it is written anew; what is said stays in run.json."""
+    found = damaged_files(run, checkpoint.manifest)
+    for sentence in found:
+        say(f"{sentence}; training does not need it.")
+    return {"damage": found} if found else {}
 
 
 def _absolute(config: Config) -> Config:

@@ -6,7 +6,7 @@ from typing import Any
 
 from eigen2.algorithms import registry
 from eigen2.algorithms.contract import Trainer
-from eigen2.errors import ConfigError
+from eigen2.errors import ConfigError, DamagedStateError
 from eigen2.harness.identity import check_config
 from eigen2.harness.loop import restore
 from eigen2.harness.own_data import kept_file, missing_data_explained
@@ -21,18 +21,33 @@ VOLATILE = ("ram_bytes",)
 
 
 def run_fingerprint(run: Run, say: Callable[[str], None]) -> dict[str, Any]:
-    """One hash over the training state and the replay of the newest good checkpoint."""
+    """One hash over the training state and the replay of the newest checkpoint whose state is good.
+
+    Replay objects that are damaged are named; the hash is of what the checkpoint says they are.
+    """
     recovery, found = run.checkpoints.read_newest(_fingerprint)
     tell_refused(recovery, say)
-    if recovery.checkpoint is None:
+    if recovery.checkpoint is None or found is None:
         raise ConfigError(f"{run.path} has no checkpoint yet.")
-    return {"step": recovery.checkpoint.manifest.step, "fingerprint": found}
+    hash_, damaged = found
+    inexact = recovery.checkpoint.manifest.inexact
+    for sentence in (*inexact, *damaged):
+        say(sentence)
+    facts = {"step": recovery.checkpoint.manifest.step, "fingerprint": hash_}
+    return facts | {"damaged": damaged, "inexact": list(inexact)}
 
 
-def _fingerprint(checkpoint: Checkpoint) -> str:
+def _fingerprint(checkpoint: Checkpoint) -> tuple[str, list[str]]:
     replay = checkpoint.manifest.replay or {}
     contents = {key: value for key, value in replay.items() if key not in VOLATILE}
-    return fingerprint({"state": checkpoint.state(), "replay": contents})
+    found = fingerprint({"state": checkpoint.state(), "replay": contents})
+    damaged = []
+    for ref in checkpoint.manifest.below("replay/").values():
+        try:
+            checkpoint.objects.check(ref.hash)
+        except DamagedStateError as error:
+            damaged.append(f"the replay is damaged: {error}")
+    return found, damaged
 
 
 @dataclass(frozen=True)
@@ -66,6 +81,8 @@ def verify_resume(run: Run, say: Callable[[str], None]) -> Proof:
         raise ConfigError(
             "The previous checkpoint has no replay of its own (replay.every > 1): nothing to prove."
         )
+    for sentence in after.manifest.inexact:
+        say(sentence)
     config = run.read_config()
     check_config(run, before.manifest.identity, config)
     algorithm, host = registry.algorithm(config.alg.kind), Host(config, run, data=kept_file(before, after))

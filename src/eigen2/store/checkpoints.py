@@ -69,6 +69,9 @@ class NewCheckpoint:
     identity: Mapping[str, Any] = field(default_factory=dict)
     own_data: Callable[[Objects], Ref | None] | None = None
     """Stores the user's own data unless it is there; every manifest of the save names it."""
+    log_hashes: Mapping[str, str] = field(default_factory=dict)
+    sealed: tuple[str, ...] = ()
+    inexact: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -273,10 +276,13 @@ class Checkpoints:
             metrics=dict(new.metrics),
             logs=dict(new.logs),
             identity=dict(new.identity),
+            log_hashes=dict(new.log_hashes),
+            sealed=new.sealed,
+            inexact=new.inexact,
         )
-        self._commit(manifest, plan, existing)
+        committed = self._commit(manifest, plan, existing)
         self.collect_garbage()
-        return manifest
+        return committed
 
     def adopt_identity(self, identity: Mapping[str, Any]) -> None:
         """Give the manifests of format 1, whose identity is a hash of words of their time, an identity of today."""
@@ -326,17 +332,29 @@ class Checkpoints:
             )
         return [name for name in present if name not in live]
 
-    def _commit(self, manifest: Manifest, plan: Plan, existing: Mapping[str, Manifest]) -> None:
+    def _commit(self, manifest: Manifest, plan: Plan, existing: Mapping[str, Manifest]) -> Manifest:
         kept = {name: ref for name, ref in manifest.objects.items() if not name.startswith("replay/")}
         light = replace(manifest, objects=kept, replay=None, replay_step=None)
         new = [replace(existing["latest"], name="previous")] if plan.rotate else []
         new += [replace(manifest if name in RESUMABLE else light, name=name) for name in plan.write]
+        return self.commit(new)[-1]
+
+    def commit(self, manifests: Iterable[Manifest]) -> list[Manifest]:
+        """Write manifests in this order, each by one rename; their objects must be durable. Returns what they say now."""
+        there, written = set(self.names()), list[Manifest]()
+        for manifest in manifests:
+            there.add(manifest.name)
+            # What an earlier save or a copy says stays as it is, as long as it is true.
+            known = bool(manifest.beside) and there.issuperset(manifest.beside)
+            beside = manifest.beside if known else tuple(name for name in NAMES if name in there)
+            written.append(replace(manifest, beside=beside))
         # All texts are made before the first file is touched: one that has no text must change nothing.
-        for name, text in [(kept.name, to_bytes(kept)) for kept in new]:
+        for name, text in [(manifest.name, to_bytes(manifest)) for manifest in written]:
             self._proven.pop(name, None)
             self._fence()
             write_atomically(self.path(name), text)
             self._proven[name] = text
+        return written
 
     def _rewrite(self, manifest: Manifest) -> None:
         """Replace a manifest by one that names the same state; what is known of its objects is not lost."""

@@ -2,7 +2,8 @@
 
 The file carries a SHA-256 of its own body and has exactly one valid spelling, so that every changed byte, even a
 harmless-looking space, is found when it is read. Format 1 had `config_hash` and `data_fingerprint` instead of
-`identity`; it is read, and written again as format 2.
+`identity`; format 2 had no hashes of the logs and did not say what lies beside it. Both are read, and written again as
+format 3.
 """
 
 import hashlib
@@ -21,7 +22,7 @@ from eigen2.store.layout import MANIFEST_LIMIT, LogName
 from eigen2.store.objects import Ref
 from eigen2.store.plain_files import read_plain
 
-FORMAT = 2
+FORMAT = 3
 Count = Annotated[int, Field(ge=0, lt=2**62)]
 ShortText = Annotated[str, Field(max_length=100)]
 LongText = Annotated[str, Field(max_length=1000)]
@@ -48,6 +49,14 @@ class Manifest:
     """Length in bytes of each append-only file at this step; a resume cuts the files back to it."""
     identity: Mapping[str, Any] = field(default_factory=dict)
     """What the run is, as JSON; a resume compares it, the store does not look into it."""
+    log_hashes: Mapping[str, str] = field(default_factory=dict)
+    """SHA-256 of each of those files up to that length."""
+    sealed: tuple[str, ...] = ()
+    """Files of the run that carry a checksum of their own from this step on (`store/seals.py`)."""
+    beside: tuple[str, ...] = ()
+    """Names of the checkpoints that existed when this one was committed, itself included: none of them ever leaves."""
+    inexact: tuple[str, ...] = ()
+    """Why the state is no longer what an undamaged run would have computed, a sentence for each repair."""
 
     @property
     def bytes(self) -> int:
@@ -83,7 +92,7 @@ def from_bytes(content: bytes, where: Path) -> Manifest:
             "restore the file from a copy of the run or resume from another checkpoint"
         )
     found = body.pop("format", None)
-    if found not in (1, FORMAT):
+    if found not in (1, 2, FORMAT):
         raise DamagedStateError(
             f"{where} has format {repr(found)[:40]}, this version reads formats 1 to {FORMAT}; use the version that wrote it"
         )
@@ -125,8 +134,11 @@ class _Checked(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
 
+Hash = Annotated[str, Field(pattern=r"\A[0-9a-f]{64}\z")]
+
+
 class _CheckedRef(_Checked):
-    hash: Annotated[str, Field(pattern=r"\A[0-9a-f]{64}\z")]
+    hash: Hash
     size: Count
 
 
@@ -143,13 +155,18 @@ class _Fields(_Checked):
     metrics: dict[LongText, Annotated[float, Field(strict=False)]] = {}
     logs: dict[LogName, Count] = {}
     identity: dict[str, Any] = {}
+    log_hashes: dict[LogName, Hash] = {}
+    sealed: Annotated[list[ShortText], Field(max_length=100)] = []
+    beside: Annotated[list[ShortText], Field(max_length=100)] = []
+    inexact: Annotated[list[LongText], Field(max_length=1000)] = []
 
 
 def _typed(body: Mapping[str, Any]) -> dict[str, Any]:
     """The fields as this version needs them."""
     found = _Fields.model_validate(body)
     objects = {name: Ref(ref.hash, ref.size) for name, ref in found.objects.items()}
-    return {name: getattr(found, name) for name in found.model_fields_set} | {"objects": objects}
+    lists = {name: tuple(getattr(found, name)) for name in ("sealed", "beside", "inexact")}
+    return {name: getattr(found, name) for name in found.model_fields_set} | {"objects": objects, **lists}
 
 
 def _reason(error: ValidationError) -> str:

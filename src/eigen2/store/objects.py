@@ -157,6 +157,13 @@ class Objects:
         self._prove(name, digest.hexdigest(), size)
         return size
 
+    def size(self, name: str) -> int:
+        """Its length as it lies there; 0 when it does not."""
+        try:
+            return self.path(name).stat().st_size
+        except FileNotFoundError:
+            return 0
+
     def delete(self, *names: str) -> None:
         """Delete objects of the directory that is here now, whatever takes its path meanwhile; nothing is deleted through
         a link."""

@@ -79,9 +79,9 @@ def raw_bytes(array: Array) -> memoryview:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
-def pack(arrays: Mapping[str, Array]) -> list[Buffer]:
+def pack(arrays: Mapping[str, Array], metadata: Mapping[str, str] | None = None) -> list[Buffer]:
     """The safetensors file of `arrays`, as buffers to be written one after the other."""
-    header: dict[str, Any] = {}
+    header: dict[str, Any] = {} if metadata is None else {"__metadata__": dict(metadata)}
     buffers: list[Buffer] = []
     offset = 0
     # Wide types first, as the library does, so that every array is aligned inside the file.
