@@ -372,10 +372,10 @@ class Checkpoints:
         known = self._proven.get("latest")
         if known is None or not (path := self.path("latest")).exists():
             return
-        content = path.read_bytes()
-        if content != known:
-            with suppress(DamagedStateError):
-                other = from_bytes(content, path)
+        with suppress(DamagedStateError):
+            other = read_manifest(path)
+            # As this version spells it: one that an earlier version wrote reads otherwise.
+            if to_bytes(other) != known:
                 raise RunMoved(
                     f"{path} is of step {other.step} and was not written by this process: another one works on the "
                     f"run. Nothing more is written; stop all but one, then `eigen2 train --resume {path.parents[1]}` "
