@@ -184,9 +184,9 @@ def test_config_facts_and_best_agent_are_made_again(lab: Lab, run: Run, finished
 
 
 def test_a_lost_series_and_a_damaged_evaluation_are_said(lab: Lab, run: Run) -> None:
+    assert lab.run("evaluate", run.path).code == 0
     (series, *_) = run.evaluations()[0]["series"].values()
     run.checkpoints.objects.path(series).unlink()
-    assert lab.run("evaluate", run.path).code == 0
     path = run.log("evaluations")
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(lines[0] + lines[1].replace(b"0", b"1", 1))
