@@ -329,3 +329,16 @@ def test_run_json_tells_what_ran_where_and_how_it_ended(finished: Path) -> None:
     assert len(facts["data_fingerprint"]) == 64
     assert facts["packages"]["torch"]
     assert {"git", "host", "python", "platform", "started", "updated", "gpu", "slurm_job_id"} <= facts.keys()
+
+
+def test_version_and_short_help(lab: Lab) -> None:
+    assert lab.run("--version").out.startswith("eigen2 0.")
+    for words in (("-h",), ("train", "-h"), ("data", "-h")):
+        done = lab.run(*words)
+        assert (done.code, "Usage:" in done.out) == (0, True)
+
+
+def test_more_threads_than_a_machine_can_start_are_refused(lab: Lab, tmp_path: Path) -> None:
+    done = lab.run("train", *ORDERS, "threads=100000", f"run.root={tmp_path}")
+    assert done.code == 2
+    assert "threads=100000 is far more than the " in done.err

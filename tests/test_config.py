@@ -266,3 +266,27 @@ def test_a_config_without_an_algorithm_is_no_config(values: object) -> None:
         validate(values)
     with pytest.raises(ConfigError, match="env"):
         validate({"alg": {"kind": "erl"}})
+
+
+@pytest.mark.parametrize(
+    "path", ["~/p.csv", "my prices (1).csv", "a[b].csv", "C:\\p.csv", "it's.csv", "100%.csv", "a{b}.csv"]
+)
+def test_a_path_needs_no_quotes_beside_those_of_the_shell(path: str) -> None:
+    config = load_config([f"env.data={path}"])
+    assert isinstance(config.env, TradingConfig)
+    assert config.env.data == path
+
+
+def test_without_features_there_is_nothing_to_see_and_old_runs_still_read() -> None:
+    assert "features is empty" in refusal("env.features=[]")
+    stored = load_config([]).model_dump(mode="json")
+    stored["env"]["features"] = []
+    assert validate(stored, stored=True).env.features == ()
+
+
+def test_an_environment_can_be_given_arguments() -> None:
+    config = load_config(["env=gym", "env.kwargs.g=9.0", "env.max_episode_steps=5"])
+    assert isinstance(config.env, GymConfig)
+    assert config.env.kwargs == {"g": 9.0}
+    assert load_config(["env=gym", "env.kwargs={g: 9.0}"]).env.kwargs == {"g": 9.0}
+    assert computing_differences(config, load_config(["env=gym", "env.max_episode_steps=5"]))

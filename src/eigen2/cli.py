@@ -16,6 +16,7 @@ from eigen2.errors import ConfigError, DamagedStateError, Eigen2Error, ResourceE
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     help="Trains reinforcement-learning agents on rented machines and loses nothing.",
 )  # fmt: skip
 data_app = typer.Typer(no_args_is_help=True, help="Samples, and checks of your own prices.")
@@ -26,6 +27,22 @@ app.add_typer(data_app, name="data")
 app.add_typer(replay_app, name="replay")
 app.add_typer(pwm_app, name="pwm")
 app.add_typer(sync_app, name="sync")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"eigen2 {version('eigen2')}")
+        raise typer.Exit
+
+
+@app.callback()
+def about(
+    version: Annotated[bool, typer.Option("--version", callback=_show_version, is_eager=True, help="The version of Eigen2.")] = False,
+) -> None:  # fmt: skip
+    """Trains reinforcement-learning agents on rented machines and loses nothing."""
+
 
 Overrides = Annotated[
     list[str] | None,
@@ -333,9 +350,9 @@ def doctor(overrides: Overrides = None, as_json: Json = False) -> None:
 @data_app.command("list")
 def data_list(as_json: Json = False) -> None:
     """Embedded samples and synthetic markets, with their caveats."""
-    from eigen2.market.commands import sample_facts, sample_table
+    from eigen2.market.commands import sample_facts, sample_list
 
-    _print_json({"samples": sample_facts()}) if as_json else Console().print(sample_table(), highlight=False)
+    _print_json({"samples": sample_facts()}) if as_json else Console().print(sample_list(), highlight=False)
 
 
 @data_app.command("check")
@@ -493,7 +510,9 @@ def _optional_resume(arguments: list[str]) -> list[str]:
 
 def _console(as_json: bool) -> Console:
     """Progress goes to stdout, unless that is kept for JSON."""
-    return Console(stderr=as_json)
+    from eigen2.harness.console import PatientConsole
+
+    return PatientConsole(stderr=as_json)
 
 
 def _warn(sentence: str) -> None:

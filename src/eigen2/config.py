@@ -8,6 +8,7 @@ also says how its settings differ by kind of environment; an `env` preset is a f
 import difflib
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
 
 DEFAULTS = {"alg": "erl", "env": "trading"}
+_KEY = re.compile(r"[A-Za-z_][\w.]*")
 
 
 class RunConfig(Section):
@@ -225,18 +227,9 @@ def _choices(overrides: Sequence[str]) -> tuple[dict[str, str], list["Override"]
     if not overrides:
         return {}, []
     # Imported here: Hydra is half of what a command without overrides would cost.
-    from hydra.core.override_parser.overrides_parser import OverridesParser
-    from hydra.errors import HydraException, OverrideParseException
-
-    try:
-        parsed = OverridesParser.create().parse_overrides(list(overrides))
-    except (OverrideParseException, HydraException) as error:
-        raise ConfigError(
-            f"Cannot read an override: {str(error).splitlines()[0]}; write key=value."
-        ) from error
     choices: dict[str, str] = {}
     values = []
-    for override in parsed:
+    for override in map(_parsed, overrides):
         if override.is_sweep_override():
             raise ConfigError(
                 f"`{override.input_line}` asks for several values at once; give one value per run."
@@ -250,6 +243,23 @@ def _choices(overrides: Sequence[str]) -> tuple[dict[str, str], list["Override"]
         else:
             values.append(override)
     return choices, values
+
+
+def _parsed(word: str) -> "Override":
+    """Hydra's reading of `key=value`. A value that its grammar does not know is taken as it stands: paths with ~ or
+    brackets need no quotes beside those of the shell."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
+    parser = OverridesParser.create()
+    try:
+        return parser.parse_override(word)
+    except HydraException as error:
+        key, equals, value = word.partition("=")
+        if not equals or not _KEY.fullmatch(key) or value.startswith(("'", '"', "[", "{")):
+            raise ConfigError(f"Cannot read `{word}`; write key=value, e.g. seed=3.") from error
+    quoted = value.replace("\\", "\\\\").replace("'", "\\'")
+    return parser.parse_override(f"{key}='{quoted}'")
 
 
 def _env_preset(name: str) -> dict[str, Any]:

@@ -1,9 +1,12 @@
 """Any continuous Gymnasium environment works; others are refused with a sentence."""
 
+import sys
+
 import gymnasium
 import pytest
 
 from eigen2.envs.config import GymConfig
+from eigen2.envs.control.catalogue import control_task
 from eigen2.envs.gym import make_gym
 from eigen2.errors import ConfigError
 
@@ -15,7 +18,7 @@ from eigen2.errors import ConfigError
         ("Pendulm-v1", "nearest is Pendulum-v1"),
         ("pendulum-v1", "nearest is Pendulum-v1"),
         ("Pendulum-v77", "nearest is Pendulum-v"),
-        ("no_such_module:Thing-v0", "needs a Python module that is not installed"),
+        ("no_such_module:Thing-v0", "neither installed nor a file in"),
         ("eigen2/Trading-v0", "env=trading"),
     ],
 )
@@ -44,3 +47,38 @@ def test_a_simulator_warns_about_a_model_once_and_not_for_every_copy(capfd):
         make_gym(GymConfig(id="HalfCheetah-v5")).close()
     said = capfd.readouterr()
     assert (said.out + said.err).count("settotalmass") <= 1
+
+
+MINE = """
+import gymnasium, numpy as np
+from gymnasium import spaces
+
+class Mine(gymnasium.Env):
+    action_space = spaces.Box(-1, 1, (1,))
+
+    def __init__(self, side=0):
+        self.observation_space = spaces.Box(0, 255, (side, side, 3), np.uint8) if side else spaces.Box(-1, 1, (3,))
+
+gymnasium.register("Mine-v0", entry_point=Mine, max_episode_steps=20)
+"""
+
+
+def test_an_own_module_in_the_working_directory_is_found_and_takes_arguments(tmp_path, monkeypatch):
+    (tmp_path / "own_envs.py").write_text(MINE)
+    monkeypatch.chdir(tmp_path)
+    path = list(sys.path)
+    name = "own_envs:Mine-v0"
+    assert control_task(GymConfig(id=name)).note is None
+    task = control_task(GymConfig(id=name, kwargs={"side": 8}))
+    assert task.observation_size == 192
+    assert "observations of shape (8, 8, 3) are flattened to 192 numbers" in task.note
+    with pytest.raises(ConfigError, match=r"does not take env.kwargs=\{'size': 8\}"):
+        make_gym(GymConfig(id=name, kwargs={"size": 8}))
+    assert sys.path == path
+
+
+def test_a_module_that_is_nowhere_is_not_about_mujoco(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match="neither installed nor a file in") as caught:
+        make_gym(GymConfig(id="no_such_envs:Mine-v0"))
+    assert "MuJoCo" not in str(caught.value)

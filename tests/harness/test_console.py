@@ -1,11 +1,13 @@
 """What people see: a quiet box on a terminal, one line per step elsewhere, nothing of colour codes in a log."""
 
 import io
+import os
 from typing import Any
 
+import pytest
 from rich.console import Console
 
-from eigen2.harness.console import TrainingConsole
+from eigen2.harness.console import PatientConsole, TrainingConsole
 
 METRICS = {"fitness_best": 0.25, "fitness_mean": -0.5, "best_score": 0.125, "env_steps": 100.0, "secret": 9.0}
 
@@ -62,3 +64,22 @@ def test_a_path_with_brackets_is_shown_as_it_is() -> None:
     out = io.StringIO()
     console(out).say("/runs/[bold]a[/bold] is full")
     assert out.getvalue() == "/runs/[bold]a[/bold] is full\n"
+
+
+def test_a_terminal_that_cannot_move_its_cursor_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    out = io.StringIO()
+    with console(out, width=200, force_terminal=True) as screen:
+        screen.stepped(1, METRICS)
+    assert out.getvalue().startswith("1/25  fitness_best 0.25")
+
+
+def test_a_reader_that_leaves_does_not_stop_a_run() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(writing, "w") as out:
+        screen = TrainingConsole(PatientConsole(file=out))
+        screen.begin("my run", Declared(), 0)  # type: ignore[arg-type]
+        for step in range(3):
+            screen.stepped(step, METRICS)
+            screen.say("news")

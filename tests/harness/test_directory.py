@@ -1,5 +1,7 @@
 """A run has a directory of its own with a name people can read, wherever the command is called."""
 
+import os
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -92,3 +94,16 @@ def test_a_damaged_config_is_refused_by_its_path(tmp_path: Path, text: str) -> N
     run.config_file.write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(DamagedStateError, match=str(run.config_file)):
         run.read_config()
+
+
+def test_when_the_newest_run_is_deleted_the_one_before_it_is_the_newest(tmp_path: Path) -> None:
+    for number, name in enumerate(("first", "second", "third")):
+        made = create_run(load_config([f"run.root={tmp_path}", f"run.name={name}"]))
+        os.utime(made.path, (number, number))
+    assert find_run(None, tmp_path).name == "third"
+    shutil.rmtree(tmp_path / "third")
+    assert find_run(None, tmp_path).name == "second"
+    for name in ("first", "second"):
+        shutil.rmtree(tmp_path / name)
+    with pytest.raises(ConfigError, match="There is no run in"):
+        find_run(None, tmp_path)

@@ -9,7 +9,7 @@ from rich.console import Console
 from eigen2.errors import DataError
 from eigen2.market.catalogue import samples
 from eigen2.market.check import read_prices
-from eigen2.market.commands import build_prices, sample_facts, sample_table
+from eigen2.market.commands import build_prices, sample_facts, sample_list
 from eigen2.market.config import MarketConfig
 from eigen2.market.price_check import check_prices
 
@@ -24,9 +24,20 @@ def test_every_sample_is_listed_with_its_caveats() -> None:
     }  # fmt: skip
     console = Console(width=200)
     with console.capture() as capture:
-        console.print(sample_table())
+        console.print(sample_list())
     assert all(fact["name"] in capture.get() for fact in facts)
     assert "survivors" in capture.get()
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_the_list_of_samples_uses_the_width_there_is(width: int) -> None:
+    console = Console(width=width)
+    with console.capture() as capture:
+        console.print(sample_list())
+    lines = capture.get().splitlines()
+    assert max(map(len, lines)) <= width
+    assert "…" not in capture.get()
+    assert len(lines) < 12_000 // width
 
 
 def test_a_bad_file_is_described_and_refused(tmp_path: Path) -> None:

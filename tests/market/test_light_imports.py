@@ -23,7 +23,7 @@ def test_settings_and_the_catalogue_import_nothing_heavy(module: str) -> None:
 
 
 def test_listing_the_samples_imports_nothing_heavy() -> None:
-    assert heavy_after("from eigen2.market import commands; commands.sample_table()") == ""
+    assert heavy_after("from eigen2.market import commands; commands.sample_list()") == ""
 
 
 def test_checking_a_file_does_not_import_torch() -> None:

@@ -170,3 +170,20 @@ def test_embedded_samples_pass_our_own_check() -> None:
         assert path.stat().st_size < 1_000_000
         assert check_file(path, MarketConfig()) == []
         assert path.name in (directory / "README.md").read_text()
+
+
+def test_a_file_that_is_not_there_is_not_taken_for_a_market(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "prices.csv").touch()
+
+    def refusal(data: str) -> str:
+        with pytest.raises(DataError) as caught:
+            load_market(MarketConfig(data=data), 1)
+        return str(caught.value)
+
+    assert refusal("nosuch.csv").endswith("known market; check the path")
+    assert refusal("price.csv").endswith("known market; did you mean prices.csv?")
+    assert refusal("no/where.csv").endswith("known market; there is no directory no")
+    assert refusal("sp2o").endswith("known market; did you mean sp20?")

@@ -11,7 +11,7 @@ import pytest
 import eigen2
 from eigen2.harness.journal import read_log
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 V1 = Path("/sys/fs/cgroup/memory")
 SCRIPT = Path(__file__).with_name("leaky.py")
 WIDE = (

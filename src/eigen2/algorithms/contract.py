@@ -138,6 +138,8 @@ class Experiment(ABC):
     trainer: Trainer
     data_fingerprint: str = ""
     """Hash of the data a run is trained on; empty where there is none but what the config says."""
+    notes: tuple[str, ...] = ()
+    """What people should know about the environment before a run begins."""
 
     def own_data(self) -> bytes | None:
         """The user's own data as one file, for the run to keep; None where the config describes all there is.

@@ -28,6 +28,7 @@ class VectorExperiment(Experiment):
     def __init__(self, trainer: VectorTrainer) -> None:
         self.trainer: VectorTrainer = trainer
         self.data_fingerprint = trainer.problem.data_fingerprint
+        self.notes = trainer.problem.notes
 
     def own_data(self) -> bytes | None:
         return self.trainer.problem.own_data()

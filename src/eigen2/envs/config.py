@@ -3,7 +3,7 @@
 import os
 from abc import abstractmethod
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -89,6 +89,8 @@ class GymConfig(EnvConfig):
     """Any registered Gymnasium environment with a continuous action space; `module:Name-v0` imports the module first."""
     max_episode_steps: int | None = Field(None, ge=1)
     """Cuts episodes shorter than the environment's own limit."""
+    kwargs: dict[str, Any] = {}
+    """What the environment is made with, e.g. {gravity: 1.62} or env.kwargs.gravity=1.62."""
 
     @property
     def label(self) -> str:

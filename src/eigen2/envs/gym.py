@@ -1,6 +1,8 @@
 """A Gymnasium environment by its id, refused with a sentence when our agents cannot act in it."""
 
+import os
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from difflib import get_close_matches
@@ -25,13 +27,25 @@ def make_gym(config: GymConfig) -> GymEnv:
             "env.id=eigen2/Trading-v0 is env=trading here; its settings are env.data, env.actions, ..."
         )
     try:
-        with _silent_mujoco() if config.id in _made else nullcontext():
-            env: GymEnv = gymnasium.make(config.id, max_episode_steps=config.max_episode_steps)
+        with _modules_here(config.id), _silenced() if config.id in _made else nullcontext():
+            env: GymEnv = gymnasium.make(
+                config.id, max_episode_steps=config.max_episode_steps, **config.kwargs
+            )
     except gymnasium.error.DependencyNotInstalled as error:
         raise ConfigError(
             f"env.id={config.id} needs a package that is missing ({error}): pip install eigen2[control]"
         ) from error
+    except TypeError as error:
+        # Whatever else is wrong inside the environment is not about the settings.
+        if "argument" not in str(error) or not config.kwargs:
+            raise
+        raise ConfigError(f"env.id={config.id} does not take env.kwargs={config.kwargs}: {error}") from error
     except ModuleNotFoundError as error:
+        module = config.id.partition(":")[0]
+        if ":" in config.id and f"'{module.partition('.')[0]}'" in str(error):
+            raise ConfigError(
+                f"env.id={config.id} asks for the module {module}, which is neither installed nor a file in {os.getcwd()}"
+            ) from error
         raise ConfigError(
             f"env.id={config.id} needs a Python module that is not installed ({str(error).splitlines()[0]}); "
             "pip install eigen2[control] brings what MuJoCo tasks need"
@@ -52,8 +66,28 @@ def make_gym(config: GymConfig) -> GymEnv:
 
 
 @contextmanager
+def _modules_here(name: str) -> Iterator[None]:
+    """`module:Id-v0` may name a module in the working directory, as it may where Python itself is asked for one."""
+    if ":" not in name:
+        yield
+        return
+    sys.path.insert(0, os.getcwd())
+    try:
+        yield
+    finally:
+        sys.path.remove(os.getcwd())
+
+
+@contextmanager
+def _silenced() -> Iterator[None]:
+    """Gymnasium and MuJoCo repeat their warnings about an environment with every copy that is made."""
+    with warnings.catch_warnings(), _silent_mujoco():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@contextmanager
 def _silent_mujoco() -> Iterator[None]:
-    """MuJoCo repeats its warnings about a model with every copy that is made."""
     mujoco: Any = sys.modules.get("mujoco")
     if mujoco is None:
         yield

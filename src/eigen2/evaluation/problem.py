@@ -42,6 +42,8 @@ RECENT = 10
 class Problem(ABC):
     env: gymnasium.Env[Any, Any]
     data_fingerprint: str = ""
+    notes: tuple[str, ...] = ()
+    """What people should know about the environment."""
 
     def __init__(self, env: gymnasium.Env[Any, Any], seed: int) -> None:
         self.env = self._counted = _CountedReturns(env)
@@ -110,6 +112,7 @@ def open_problem(
 class ControlProblem(Problem):
     def __init__(self, task: Task, seed: int) -> None:
         self.task, self.seed = task, seed
+        self.notes = () if task.note is None else (task.note,)
         self.environments = task.open(1, seed, "collect")
         super().__init__(_OneOf(self.task, self.environments), seed)
 

@@ -1,6 +1,7 @@
 """What people see while a run works: one quiet box on a terminal, one line per step elsewhere."""
 
 import math
+import os
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -15,6 +16,17 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from eigen2.algorithms.contract import Trainer
+
+
+class PatientConsole(Console):
+    """Goes silent when nobody reads any more (`train | head`): that is no reason to stop a run."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self.file.fileno())
+        os.close(nowhere)
+
 
 FRAMES = 4
 """Boxes drawn in a second."""
@@ -36,9 +48,9 @@ class TrainingConsole:
         self._drawn = 0.0
         self._rate = 0.0
         self._env_steps: float | None = None
-        self._live = (
-            Live(console=console, refresh_per_second=FRAMES, transient=True) if console.is_terminal else None
-        )
+        # A terminal that cannot move its cursor gets lines, as a file does.
+        boxes = console.is_terminal and not console.is_dumb_terminal
+        self._live = Live(console=console, refresh_per_second=FRAMES, transient=True) if boxes else None
 
     def __enter__(self) -> Self:
         if self._live is not None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eigen2.errors import ConfigError
+from eigen2.harness.listing import run_paths
 from eigen2.harness.run import Run
 from eigen2.store.durable import sync_directory
 from eigen2.store.layout import check_layout
@@ -87,11 +88,15 @@ def find_run(name: str | None, root: Path, trusted: Sequence[str] | None = None)
 def _found(name: str | None, root: Path) -> Run:
     if name is None:
         latest = root / "latest"
-        if not latest.exists():
+        if latest.exists():
+            return _existing(latest.resolve())
+        # The newest one was deleted or moved: the one before it is now the newest.
+        left = run_paths(root)
+        if not left:
             raise ConfigError(
                 f"There is no run in {root.absolute()} to continue; start one with `eigen2 train`."
             )
-        return _existing(latest.resolve())
+        return _existing(left[-1].resolve())
     if "://" in name:
         raise ConfigError(f"{name} is in a bucket; `eigen2 sync pull {name}` brings it here.")
     places = [path.resolve() for path in (Path(name), root / name) if path.is_dir()]

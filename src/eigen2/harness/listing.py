@@ -15,8 +15,13 @@ from eigen2.store.layout import check_layout
 
 def list_runs(root: Path) -> list[dict[str, Any]]:
     """Every run below `root`, newest last."""
+    return [_summary(Run(path)) for path in run_paths(root)]
+
+
+def run_paths(root: Path) -> list[Path]:
+    """Directories of the runs below `root`, the one that changed last at the end."""
     paths = sorted(root.iterdir() if root.is_dir() else [], key=_changed)
-    return [_summary(Run(path)) for path in paths if _is_run(path)]
+    return [path for path in paths if _is_run(path)]
 
 
 def _is_run(path: Path) -> bool:

@@ -38,6 +38,9 @@ from eigen2.store.holdout_ledger import user_ledger
 
 VALIDATION, HOLDOUT = "validation", "holdout"
 
+THREADS_PER_CORE = 16
+"""More than that is a mistake."""
+
 
 class Host:
     """The harness as an algorithm sees it; the run appears when its directory does, `data` is the file it keeps."""
@@ -81,6 +84,7 @@ def planned_config(overrides: Sequence[str], log_dir: Path | None) -> tuple[Conf
     """The config of a run that is only planned, what an algorithm may ask about it, and whether it has a cloud."""
     config = _absolute(resolve(overrides, log_dir))
     check_name(config)
+    _check_threads(config)
     services = Host(config, typed=typed_words(overrides)).services
     config = registry.algorithm(config.alg.kind).resolve(config, services)
     return config, services, located(config.cloud) is not None
@@ -98,6 +102,7 @@ def start_run(
     ids whose modules may be imported."""
     config = _absolute(resolve(overrides, log_dir))
     check_name(config)
+    _check_threads(config)
     screen = TrainingConsole(console)
     recorder = Recorder(screen, config.memory.verbose)
     config, cloud = open_cloud(config, screen.say)
@@ -124,6 +129,8 @@ def start_run(
             holding.enter_context(run.held())
             screen.say(f"run {run.path}")
             screen.say(box(wanted, planner.room))
+            for note in experiment.notes:
+                screen.say(f"note: {note}")
             ownership.enter_context(run.owned())
             with uploading(run, cloud, console) as uploaded:
                 train(run, config, experiment, None, own_data, recorder, signals, watch, facts)
@@ -168,6 +175,7 @@ def _resumed(
     stored = run.read_config()
     config = _placed(_absolute(resolve(overrides, log_dir, base=stored)), run)
     check_resumable(stored, config)
+    _check_threads(config)
     screen = TrainingConsole(console)
     recorder = Recorder(screen, config.memory.verbose)
     screen.say(f"run {run.path}, resumed")
@@ -274,6 +282,16 @@ def _damage_told(run: Run, checkpoint: Checkpoint, say: Callable[[str], None]) -
     for sentence in found:
         say(f"{sentence}; training does not need it.")
     return {"damage": found} if found else {}
+
+
+def _check_threads(config: Config) -> None:
+    """Thousands of threads take minutes to start, and gain nothing."""
+    cores = os.cpu_count() or 1
+    for key, threads in (("threads", config.threads), ("env.threads", getattr(config.env, "threads", 1))):
+        if threads > THREADS_PER_CORE * cores:
+            raise ConfigError(
+                f"{key}={threads} is far more than the {cores} cores of this machine; use at most {cores}."
+            )
 
 
 def _absolute(config: Config) -> Config:

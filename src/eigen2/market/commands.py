@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from eigen2.market.catalogue import samples
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import Group
 
     from eigen2.section import Section
 
@@ -19,16 +19,20 @@ def sample_facts() -> list[dict[str, Any]]:
     return [{**asdict(sample), "caveats": list(sample.caveats)} for sample in samples()]
 
 
-def sample_table() -> Table:
-    from rich.table import Table
+def sample_list() -> Group:
+    """For a terminal of any width: a line of facts for each market, then what it is and what to beware of."""
+    from rich.console import Group, RenderableType
+    from rich.padding import Padding
+    from rich.text import Text
 
-    table = Table(
-        "name", "kind", "symbols", "days", "from", "to", "what, and what to beware of", show_lines=True
-    )
+    lines: list[RenderableType] = []
     for s in samples():
-        text = "\n".join([s.summary, *(f"- {caveat}" for caveat in s.caveats)])
-        table.add_row(s.name, s.kind, str(s.symbols), str(s.days), s.first or "", s.last or "", text)
-    return table
+        dates = f", {s.first} to {s.last}" if s.first else ""
+        facts = f"  {s.kind}, {s.symbols} symbols, {s.days} days{dates}"
+        lines.append(Text(s.name, style="bold") + Text(facts, style="not bold"))
+        lines += [Padding(Text(sentence), (0, 0, 0, 2)) for sentence in (s.summary, *s.caveats)]
+        lines.append(Text(""))
+    return Group(*lines[:-1])
 
 
 def build_prices(source: Path, out: Path, config: Section | None = None) -> dict[str, Any]:

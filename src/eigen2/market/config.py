@@ -1,11 +1,11 @@
 """Which prices, which features, which days: the market half of an `env` preset."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, ValidationInfo, model_validator
 
 from eigen2.market.catalogue import canonical_name
-from eigen2.section import OPERATES, OwnFile, Section, before
+from eigen2.section import OPERATES, STORED, OwnFile, Section, before
 
 FeatureName = Literal[
     "return_1", "return_2", "return_3", "return_5", "return_10", "return_20", "return_60",
@@ -59,3 +59,10 @@ class MarketConfig(Section):
     embargo_days: int = Field(21, ge=0)
     """Days dropped between the splits so that no position or feature of one reaches into the next."""
     synthetic: SyntheticConfig = SyntheticConfig()
+
+    @model_validator(mode="after")
+    def _something_is_seen(self, info: ValidationInfo) -> Self:
+        # A run that has none, of an earlier version, can still be looked at.
+        if not self.features and info.context != STORED:
+            raise ValueError("features is empty, so agents would see no prices; name at least one")
+        return self

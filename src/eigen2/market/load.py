@@ -128,11 +128,22 @@ def _read_file(config: MarketConfig, kept: Path | None) -> tuple[Prices, list[Fi
     if kept is not None:
         return read_kept(kept, path)
     if not path.exists():
-        near = nearest_name(data)
-        advice = f"did you mean {near}?" if near else f"known names are {', '.join(known_names())}"
-        sentence = f"env.data={data} is neither a file nor a known market; {advice}"
+        sentence = f"env.data={data} is neither a file nor a known market; {_advice(path)}"
         raise MissingDataError("env.data", data, sentence)
     return read_prices(path, rules_of(config))
+
+
+def _advice(path: Path) -> str:
+    """A file that is called nearly so, for what looks like a file; else the market that is."""
+    if path.suffix or len(path.parts) > 1:
+        folder = path.parent
+        names = [found.name for found in folder.iterdir()] if folder.is_dir() else []
+        near = get_close_matches(path.name, names, n=1, cutoff=0.7)
+        if near:
+            return f"did you mean {folder / near[0]}?"
+        return "check the path" if folder.is_dir() else f"there is no directory {folder}"
+    name = nearest_name(str(path))
+    return f"did you mean {name}?" if name else f"known names are {', '.join(known_names())}"
 
 
 def _tradable(prices: Prices, config: MarketConfig) -> npt.NDArray[np.int64]:

@@ -59,6 +59,7 @@ class MarketExperiment(ERLExperiment):
 class ControlExperiment(ERLExperiment):
     def __init__(self, task: ControlTask, trainer: ERLTrainer) -> None:
         self.task, self.trainer = task, trainer
+        self.notes = () if task.env.note is None else (task.env.note,)
 
     def evaluate(self, split: str) -> Evaluation:
         """On fresh episodes; there is nothing to split."""

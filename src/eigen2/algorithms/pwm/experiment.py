@@ -43,6 +43,7 @@ class PWMExperiment(Experiment):
 
     def __init__(self, config: Config, services: Services, task: Task) -> None:
         self.config, self.services, self.task = config, services, task
+        self.notes = () if task.note is None else (task.note,)
         self.threads = config.env.threads if isinstance(config.env, ControlConfig) else 1
         assert isinstance(config.alg, PWMConfig)
         self.trainer = PWMTrainer(

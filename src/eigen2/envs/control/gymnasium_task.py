@@ -30,6 +30,12 @@ class GymnasiumTask(Task):
         self.action_space = probe.action_space
         self.action_size = int(np.prod(probe.action_space.shape))
         self.observation_size = int(np.prod(probe.observation_space.shape))
+        shape = probe.observation_space.shape
+        if len(shape) > 1:
+            self.note = (
+                f"observations of shape {shape} are flattened to {self.observation_size:,} numbers: networks here read "
+                "vectors, not pictures"
+            )
         self.episode_steps = None if probe.spec is None else probe.spec.max_episode_steps
         probe.close()
 

@@ -2,7 +2,6 @@
 
 from contextlib import closing
 from dataclasses import dataclass
-from functools import lru_cache
 
 from eigen2.envs.config import EnvConfig
 from eigen2.envs.control.rollout import MOST_STEPS
@@ -16,9 +15,16 @@ class ControlSizes:
     """At most."""
 
 
-@lru_cache(maxsize=16)
+_known: dict[str, ControlSizes] = {}
+
+
 def control_sizes(env: EnvConfig) -> ControlSizes:
     from eigen2.envs.control.catalogue import control_task
 
-    with closing(control_task(env)) as task:
-        return ControlSizes(task.observation_size, task.action_size, task.episode_steps or MOST_STEPS)
+    key = env.model_dump_json()
+    if key not in _known:
+        with closing(control_task(env)) as task:
+            _known[key] = ControlSizes(
+                task.observation_size, task.action_size, task.episode_steps or MOST_STEPS
+            )
+    return _known[key]
