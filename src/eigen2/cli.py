@@ -13,6 +13,8 @@ from rich.table import Table
 
 from eigen2.cloud.words import legible
 from eigen2.errors import ConfigError, DamagedStateError, Eigen2Error, ResourceError, is_out_of_memory
+from eigen2.store.disk import BROKEN, FULL, NOT_WRITABLE
+from eigen2.store.shortage import is_shortage
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False,
@@ -107,14 +109,18 @@ def train(
         found = config_facts(overrides or [], log_dir)
         _print_json(found) if as_json else typer.echo(config_text(found))
         return
-    from eigen2.harness.training import HOLDOUT, VALIDATION, resume_run, start_run
+    from eigen2.harness.signals import stoppable
 
-    console, split = _console(as_json), HOLDOUT if holdout else VALIDATION
-    if resume is None:
-        facts = start_run(overrides or [], console, log_dir, force, split, env_id or [])
-    else:
-        name = None if resume == NEWEST else resume
-        facts = resume_run(name, overrides or [], console, log_dir, force, split, env_id or [])
+    console, words = _console(as_json), overrides or []
+    with stoppable() as signals:
+        from eigen2.harness.training import HOLDOUT, VALIDATION, resume_run, start_run
+
+        split = HOLDOUT if holdout else VALIDATION
+        if resume is None:
+            facts = start_run(words, console, log_dir, force, split, env_id or [], signals)
+        else:
+            name = None if resume == NEWEST else resume
+            facts = resume_run(name, words, console, log_dir, force, split, env_id or [], signals)
     if as_json:
         _print_json(facts)
 
@@ -476,19 +482,34 @@ def main() -> None:
         app([argument for argument in arguments if argument != "--debug"], standalone_mode=True)
     except Eigen2Error as error:
         _fail(str(error), error.exit_code, debug)
-    except (MemoryError, RuntimeError) as error:
-        if not is_out_of_memory(error):
+    except OSError as error:
+        _fail(*_disk_words(error), debug)
+    except (MemoryError, RuntimeError, ImportError) as error:
+        if not (is_out_of_memory(error) or is_shortage(error)):
             raise
-        reason = f" ({str(error).splitlines()[0]})" if str(error) else ""
         _fail(
-            f"It does not fit into memory{reason}; `eigen2 plan` says what a run needs.",
+            f"It does not fit into memory ({_first_line(error)}); `eigen2 plan` says what a run needs.",
             ResourceError.exit_code,
             debug,
         )
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            _fail(f"{error}; free some space and try again.", ResourceError.exit_code, debug)
-        _fail(f"{error}; --debug shows where it happened.", Eigen2Error.exit_code, debug)
+
+
+def _disk_words(error: OSError) -> tuple[str, int]:
+    """What is wrong with a disk, where, and what to do; and the exit code."""
+    what = f"{error.filename or 'a file'} cannot be used ({error.strerror or error})"
+    if error.errno in FULL:
+        return f"{what}; free some space and try again.", ResourceError.exit_code
+    if error.errno in BROKEN:
+        return f"{what}; the disk fails: mend it or use another.", ResourceError.exit_code
+    if error.errno == errno.ENOMEM:
+        return f"{what}; `eigen2 plan` says what memory a run needs.", ResourceError.exit_code
+    if error.errno in NOT_WRITABLE:
+        return f"{what}; make it accessible, or use another place.", ConfigError.exit_code
+    return f"{error}; --debug shows where it happened.", Eigen2Error.exit_code
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def _fail(sentence: str, code: int, debug: bool) -> NoReturn:

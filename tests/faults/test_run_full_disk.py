@@ -148,7 +148,8 @@ def test_an_evaluation_that_cannot_be_recorded_is_not_shown(cramped: Lab, disk: 
     ballast.unlink()
     done = cramped.run("evaluate", disk / "mine", "--split", "holdout", "--json")
     assert done.code == 0, done.err
-    assert done.json["holdout_looks"] == 2
+    assert (run / "evaluations.jsonl").read_bytes().startswith(before)
+    assert [record["split"] for record in read_log(run / "evaluations.jsonl")] == ["validation", "holdout"]
 
 
 def test_a_run_that_cannot_fit_is_refused_before_anything_is_written(cramped: Lab, disk: Path) -> None:

@@ -1,15 +1,21 @@
 """A run has a directory of its own with a name people can read, wherever the command is called."""
 
+import errno
 import os
 import shutil
+import subprocess
+import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from eigen2.config import load_config
-from eigen2.errors import ConfigError, DamagedStateError
+from eigen2.errors import ConfigError, DamagedStateError, ResourceError
 from eigen2.harness.directory import create_run, find_run
+from eigen2.harness.leftovers import temporary_name
+from eigen2.store import durable
 
 
 def test_a_run_is_named_after_algorithm_data_and_seed(tmp_path: Path) -> None:
@@ -107,3 +113,57 @@ def test_when_the_newest_run_is_deleted_the_one_before_it_is_the_newest(tmp_path
         shutil.rmtree(tmp_path / name)
     with pytest.raises(ConfigError, match="There is no run in"):
         find_run(None, tmp_path)
+
+
+def test_what_a_killed_process_left_is_removed_and_what_a_live_one_makes_is_not(tmp_path: Path) -> None:
+    config = load_config([f"run.root={tmp_path}", "run.name=mine"])
+    dead = subprocess.run(
+        [sys.executable, "-c", "from eigen2.harness.leftovers import temporary_name as n; print(n('.new-'), n('.latest-'))"],
+        capture_output=True, text=True, check=True,
+    ).stdout.split()  # fmt: skip
+    (tmp_path / dead[0]).mkdir()
+    (tmp_path / dead[0] / "config.yaml").write_text("")
+    (tmp_path / dead[1]).symlink_to("nowhere")
+    live, foreign, old, ours = (
+        tmp_path / name
+        for name in (
+            temporary_name(".new-"),
+            ".new-1-1-000000000000-0123456789abcdef",
+            ".new-0123456789abcdef",
+            ".mine",
+        )
+    )
+    for path in (live, foreign, old, ours):
+        path.mkdir()
+    long_ago = time.time() - 100_000
+    os.utime(old, (long_ago, long_ago))
+    create_run(config)
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"mine", "latest", live.name, foreign.name, ".mine"}
+
+
+def test_the_parents_of_a_new_root_are_made_durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced = set[Path]()
+    real = durable.sync_directory
+    monkeypatch.setattr(durable, "sync_directory", lambda path: (synced.add(path), real(path))[1])
+    create_run(load_config([f"run.root={tmp_path / 'deep' / 'runs'}"]))
+    assert {tmp_path, tmp_path / "deep"} <= synced
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"),
+    [
+        (errno.EIO, ResourceError), (errno.ENOSPC, ResourceError), (errno.EDQUOT, ResourceError),
+        (errno.ESTALE, ResourceError), (errno.EROFS, ConfigError), (errno.EACCES, ConfigError),
+    ],
+)  # fmt: skip
+def test_a_disk_that_takes_no_run_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[Exception]
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(number, os.strerror(number), str(tmp_path))
+
+    monkeypatch.setattr("eigen2.harness.run.write_atomically", fail)
+    with pytest.raises(kind, match=os.strerror(number)):
+        create_run(load_config([f"run.root={tmp_path}"]))
+    assert list(tmp_path.iterdir()) == []

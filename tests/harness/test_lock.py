@@ -1,6 +1,8 @@
 """Two processes cannot train into one run directory, and a dead one is in nobody's way."""
 
+import errno
 import json
+import os
 import signal
 import socket
 from pathlib import Path
@@ -8,7 +10,7 @@ from pathlib import Path
 import pytest
 from command_lab import ORDERS, Lab, Moment, story
 
-from eigen2.errors import ConfigError
+from eigen2.errors import ConfigError, ResourceError
 from eigen2.harness.lock import RunLock, dead_holder
 
 
@@ -76,3 +78,29 @@ def test_rubbish_in_the_lock_file_names_nobody(tmp_path: Path, text: str) -> Non
     (tmp_path / "lock").write_text(text if text.isprintable() else "{", encoding="utf-8", errors="replace")
     with RunLock(tmp_path) as lock:
         assert lock.warning is None
+
+
+def test_a_dead_disk_does_not_hide_what_ended_the_work(tmp_path: Path) -> None:
+    class Dead:
+        def __getattr__(self, name: str) -> object:
+            raise OSError(5, "Input/output error")
+
+    def work() -> None:
+        with RunLock(tmp_path) as lock:
+            lock._file.close()
+            lock._file = Dead()  # type: ignore[assignment]
+            raise ResourceError("the real reason")
+
+    with pytest.raises(ResourceError, match="the real reason"):
+        work()
+
+
+def test_a_directory_that_may_not_be_written_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr("eigen2.harness.lock.open_plain", refuse)
+    with pytest.raises(ConfigError, match=r"cannot be written \(Read-only file system\)"), RunLock(tmp_path):
+        pass

@@ -1,14 +1,22 @@
 """A resume goes on with the same run or says why it cannot."""
 
+import errno
+import io
 import json
 import shutil
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
 import yaml
 from command_lab import ORDERS, Lab, Moment, newest, story, write_prices
+from rich.console import Console
 
 from eigen2.harness.journal import read_log
+from eigen2.harness.run import Run
+from eigen2.harness.training import start_run
+from eigen2.store.checkpoints import Checkpoints, NewCheckpoint
+from eigen2.store.manifest import Manifest
 
 
 @pytest.fixture(scope="module")
@@ -195,3 +203,37 @@ def test_stored_experience_alone_is_no_run(lab: Lab, finished: Path, tmp_path: P
         done = lab.run(*command, tmp_path / "data")
         assert done.code == 2, done.err
         assert "stored experience alone" in done.err
+
+
+def test_a_first_save_that_failed_is_made_up_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, finished: Path
+) -> None:
+    save, failures = Checkpoints.save, [OSError(errno.ENOSPC, "No space left on device")]
+
+    def failing(self: Checkpoints, new: NewCheckpoint, roles: Collection[str] = ()) -> Manifest:
+        if failures:
+            raise failures.pop()
+        return save(self, new, roles)
+
+    monkeypatch.setattr(Checkpoints, "save", failing)
+    start_run([*ORDERS, f"run.root={tmp_path}", "run.name=mine"], Console(file=io.StringIO()))
+    first, was = (Run(path).checkpoints.load("init") for path in (tmp_path / "mine", finished))
+    assert (first.manifest.step, first.manifest.objects) == (0, was.manifest.objects)
+
+
+def test_a_run_killed_inside_its_first_save_begins_anew_from_its_own_data(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`init` is there, `latest` is not, and the user's file is gone."""
+    write_prices(tmp_path / "prices.csv")
+    words = (f"env.data={tmp_path / 'prices.csv'}", *ORDERS[3:])
+    straight = lab.train("straight", words, tmp_path)
+    run = Path(shutil.copytree(straight, tmp_path / "mine"))
+    for path in (run / "checkpoints").glob("*.json"):
+        if path.stem != "init":
+            path.unlink()
+    (tmp_path / "prices.csv").unlink()
+    done = lab.run("train", "--resume", run)
+    assert done.code == 0, done.err
+    assert story(run) == story(straight)
+    assert lab.run("fingerprint", run).out == lab.run("fingerprint", straight).out

@@ -1,14 +1,22 @@
 """A signal stops a run in order: what was done is saved, the exit code is 75, and the resumed run is the same run."""
 
+import io
 import json
 import os
+import shutil
 import signal
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_lab import ORDERS, Done, Lab, Moment, newest, story
+from rich.console import Console
 
+from eigen2.errors import StoppedEarly
 from eigen2.harness.journal import read_log
+from eigen2.harness.signals import StopSignals
+from eigen2.harness.training import resume_run, start_run
 
 
 def stopped(lab: Lab, root: Path, *moments: Moment, more: tuple[str, ...] = ()) -> Done:
@@ -22,7 +30,7 @@ def assert_resumes_to(lab: Lab, run: Path, finished: Path) -> None:
     assert lab.run("fingerprint", run).out == lab.run("fingerprint", finished).out
 
 
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGUSR1", "SIGUSR2"])
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2"])
 def test_a_signal_lets_the_step_end_and_saves_it(lab: Lab, tmp_path: Path, name: str) -> None:
     done = stopped(lab, tmp_path, Moment("phase:validate", name, 2))
     run = tmp_path / "mine"
@@ -107,3 +115,61 @@ def test_a_signal_to_the_whole_group_stops_workers_and_run_in_order(
     assert done.code == 75, done.err
     assert "Traceback" not in done.err
     assert f"Stopped by {number.name}" in done.err
+
+
+def interrupt(name: str) -> Callable[..., Any]:
+    """A function that gets a signal instead of doing its work."""
+
+    def interrupted(*_: object, **__: object) -> None:
+        os.kill(os.getpid(), getattr(signal, name))
+        raise AssertionError("the signal did not break it off")
+
+    return interrupted
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])
+def test_a_signal_while_a_run_is_opened_ends_it_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr("eigen2.harness.planning.Planner.opened", interrupt(name))
+    with pytest.raises(StoppedEarly) as stopped:
+        start_run([*ORDERS, f"run.root={tmp_path}"], Console(file=io.StringIO()))
+    assert str(stopped.value) == f"Stopped by {name} before the run began; nothing is lost: start it again."
+    assert stopped.value.exit_code == 75
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_signal_during_the_final_evaluation_leaves_a_complete_run_that_can_be_evaluated(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, finished: Path
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("eigen2.algorithms.erl.experiment.MarketExperiment.evaluate", interrupt("SIGTERM"))
+        words = [*ORDERS, f"run.root={tmp_path}", "run.name=mine"]
+        with pytest.raises(StoppedEarly, match="during the final evaluation; training is complete"):
+            start_run(words, Console(file=io.StringIO()))
+    run = tmp_path / "mine"
+    assert story(run) == story(finished)
+    assert json.loads((run / "run.json").read_text())["status"] == "done"
+    assert not (run / "evaluations.jsonl").exists()
+    done = lab.run("train", "--resume", run, "--json")
+    assert done.code == 0, done.err
+    assert len(read_log(run / "evaluations.jsonl")) == 1
+
+
+def test_a_signal_while_a_resume_is_opened_says_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, finished: Path
+) -> None:
+    run = Path(shutil.copytree(finished, tmp_path / "mine"))
+    monkeypatch.setattr("eigen2.harness.training.restore", interrupt("SIGHUP"))
+    with pytest.raises(StoppedEarly, match=f"before training began; `eigen2 train --resume {run}` goes on"):
+        resume_run(str(run), [], Console(file=io.StringIO()))
+
+
+def test_a_run_that_was_started_with_nohup_outlives_its_terminal() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with StopSignals() as signals:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert signals.received is None
+    finally:
+        signal.signal(signal.SIGHUP, before)

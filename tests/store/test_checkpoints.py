@@ -11,6 +11,7 @@ from eigen2.errors import DamagedStateError, ResourceError
 from eigen2.store import checkpoints as checkpoints_module
 from eigen2.store.checkpoints import SAVE_FAILURES, Checkpoint, Checkpoints, NewCheckpoint
 from eigen2.store.durable import TEMPORARY
+from eigen2.store.integrity import verify
 from eigen2.store.manifest import Manifest
 from eigen2.store.objects import Objects, reference
 from eigen2.store.retention import live_objects
@@ -124,8 +125,83 @@ def meanwhile(checkpoints: Checkpoints, moment: str, event: Callable[[], None]) 
     objects.delete = lambda *names: (before("delete"), delete(*names))[1]  # type: ignore[method-assign]
 
 
+@pytest.fixture
+def without_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Readers cannot keep objects from being collected, as on a read-only file system."""
+    monkeypatch.setattr(Objects, "_lock_file", lambda self: None)
+
+
+@pytest.mark.parametrize("look", ["read_newest", "read", "verify"])
+def test_a_reader_on_a_slow_disk_is_not_overtaken_by_a_trainer(
+    tmp_path: Path, state_at: StateAt, monkeypatch: pytest.MonkeyPatch, look: str
+) -> None:
+    """Two checkpoints are saved, and garbage would be collected, between any two objects that are read."""
+    trained, looked_at, steps = Checkpoints(tmp_path), Checkpoints(tmp_path), iter(range(3, 1000))
+    for step in (1, 2):
+        trained.save(NewCheckpoint(step, state_at(step)))
+    opened = looked_at.objects._opened
+
+    def slowly(name: str, *more: Any) -> Any:
+        for _ in range(2):
+            step = next(steps)
+            trained.save(NewCheckpoint(step, state_at(step)))
+        return opened(name, *more)
+
+    monkeypatch.setattr(looked_at.objects, "_opened", slowly)
+    if look == "verify":
+        report = verify(looked_at)
+        assert report.ok, report.damaged + report.missing
+    elif look == "read":
+        checkpoint, state = looked_at.read("latest", Checkpoint.state)
+        assert fingerprint(state) == fingerprint(state_at(checkpoint.manifest.step))
+    else:
+        recovery, found = looked_at.read_newest(Checkpoint.state)
+        assert (recovery.refused, recovery.checkpoint is not None) == ((), True)
+        assert found is not None
+        assert fingerprint(found) == fingerprint(state_at(2))
+    step = next(steps)
+    trained.save(NewCheckpoint(step, state_at(step)))
+    kept = {ref.hash for name in trained.names() for ref in trained.load(name).manifest.objects.values()}
+    assert set(trained.objects.list()) == kept
+
+
+def test_a_reader_that_is_always_too_slow_and_has_no_locks_is_told(
+    tmp_path: Path, state_at: StateAt, without_locks: None
+) -> None:
+    trained, steps = Checkpoints(tmp_path), iter(range(1, 100_000))
+
+    def overtaken(checkpoint: Checkpoint) -> None:
+        trained.path("latest").write_bytes(b"%d" % next(steps))
+        raise DamagedStateError("gone")
+
+    for step in (1, 2):
+        trained.save(NewCheckpoint(step, state_at(step)))
+    with pytest.raises(ResourceError, match="faster than it can be read"):
+        Checkpoints(tmp_path).read_newest(overtaken)
+
+
+def test_a_reader_does_not_wait_for_a_collector_that_was_stopped(
+    tmp_path: Path, state_at: StateAt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("eigen2.store.objects.PATIENCE", 0.0)
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(NewCheckpoint(1, state_at(1)))
+    with checkpoints.objects.without_guests() as alone:
+        assert alone
+        assert Checkpoints(tmp_path).newest_good().checkpoint is not None
+
+
+def test_the_first_state_can_be_saved_later(tmp_path: Path, state_at: StateAt, tiny_replay: Any) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save_first(NewCheckpoint(0, state_at(0)))
+    checkpoints.save(NewCheckpoint(3, state_at(3), tiny_replay([b"one"])))
+    assert checkpoints.names() == ["init", "latest"]
+    assert fingerprint(checkpoints.load("init").state()) == fingerprint(state_at(0))
+    assert verify(checkpoints).ok
+
+
 def test_a_checkpoint_that_is_replaced_while_it_is_read_is_read_again(
-    tmp_path: Path, state_at: StateAt
+    tmp_path: Path, state_at: StateAt, without_locks: None
 ) -> None:
     training = Checkpoints(tmp_path)
     training.save(NewCheckpoint(1, state_at(1)))
@@ -145,7 +221,7 @@ def test_a_checkpoint_that_is_replaced_while_it_is_read_is_read_again(
 
 
 def test_the_newest_checkpoint_of_a_run_that_trains_is_looked_for_again_when_it_is_replaced(
-    tmp_path: Path, state_at: StateAt
+    tmp_path: Path, state_at: StateAt, without_locks: None
 ) -> None:
     """Whoever looks at a live run must neither call it damaged nor be given an older checkpoint."""
     trained, looked_at = Checkpoints(tmp_path), Checkpoints(tmp_path)

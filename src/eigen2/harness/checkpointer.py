@@ -39,6 +39,8 @@ class Checkpointer:
         # A trainer that goes over to another replay must not be resumed with the one before.
         self._saved_replay = self._submitted_replay = trainer.replay
         self._copied_bytes = 0
+        self._first: NewCheckpoint | None = None
+        """The first state, until it is known to be on disk: a later save makes up for one that failed."""
         self.safe_step: int | None = None
         """Step of the newest checkpoint that this process has committed."""
 
@@ -63,8 +65,13 @@ class Checkpointer:
     def _submit(self, step: int, metrics: dict[str, float], roles: tuple[str, ...]) -> None:
         from eigen2.store.state import freeze, state_bytes
 
+        trainer = self.trainer
+        state = freeze(trainer.state_dict())
+        self._copied_bytes = state_bytes(state)
+        if "init" in roles:
+            self._first = NewCheckpoint(step, state, None, metrics, {}, self.identity, self.own_data.store)
         self.run.check_place()
-        trainer, (logs, hashes) = self.trainer, self.journal.extent()
+        logs, hashes = self.journal.extent()
         with_replay = trainer.replay is not None and (
             bool(set(roles) - {"best"})
             or step % self.config.replay.every == 0
@@ -72,10 +79,9 @@ class Checkpointer:
         )  # fmt: skip
         self._submitted_replay = trainer.replay if with_replay else self._saved_replay
 
-        state = freeze(trainer.state_dict())
-        self._copied_bytes = state_bytes(state)
         weights = copied(trainer.best_weights()) if "best" in roles else None
         replay = trainer.replay.snapshot() if with_replay and trainer.replay is not None else None
+        owed = None if "init" in roles else self._first
 
         def job() -> Manifest:
             try:
@@ -84,6 +90,8 @@ class Checkpointer:
                         self.run.check_place()
                         write_best_agent(self.run, weights)
                         self._sealed |= {BEST_AGENT}
+                    if owed is not None:
+                        self.run.checkpoints.save_first(owed)
                     new = NewCheckpoint(
                         step, state, replay, metrics, logs, self.identity, self.own_data.store,
                         hashes, tuple(sorted(self._sealed)), self.inexact,
@@ -124,7 +132,7 @@ class Checkpointer:
             self._failed(error, must_succeed)
             return
         if written is not None:
-            self._owed_best = False
+            self._owed_best, self._first = False, None
             self._saved_replay = self._submitted_replay
             self.safe_step = written.step
             if self._failing:

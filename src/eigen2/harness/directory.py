@@ -6,20 +6,24 @@ leaves half of one; `runs/latest` points to the newest.
 
 import errno
 import os
-import secrets
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eigen2.errors import ConfigError
+from eigen2.errors import ConfigError, ResourceError
+from eigen2.harness.leftovers import remove_leftovers, temporary_name
 from eigen2.harness.listing import run_paths
 from eigen2.harness.run import Run
-from eigen2.store.durable import sync_directory
+from eigen2.store.disk import FAILING, NOT_WRITABLE
+from eigen2.store.durable import make_directory, sync_directory
 from eigen2.store.layout import check_layout
 
 if TYPE_CHECKING:
     from eigen2.config import Config
+
+NEW, LATEST = ".new-", ".latest-"
+"""Beginnings of the names that a run and the link to it have before they are there."""
 
 
 def create_run(config: "Config", free: Callable[[Path], bool] = lambda path: True) -> Run:
@@ -29,12 +33,22 @@ def create_run(config: "Config", free: Callable[[Path], bool] = lambda path: Tru
     root = config.run.root.absolute()
     base = check_name(config)
     try:
-        root.mkdir(parents=True, exist_ok=True)
+        make_directory(root)
         path = _publish(config, root, base, free)
         point_latest(path)
         sync_directory(root)
-    except (PermissionError, NotADirectoryError, FileExistsError) as error:
-        raise ConfigError(f"run.root={root} cannot hold runs ({error.strerror}); choose another.") from error
+        remove_leftovers(root, NEW, LATEST)
+    except OSError as error:
+        if error.errno in NOT_WRITABLE or isinstance(error, NotADirectoryError | FileExistsError):
+            raise ConfigError(
+                f"run.root={root} cannot hold runs ({error.strerror}); choose another."
+            ) from error
+        if error.errno in FAILING:
+            raise ResourceError(
+                f"No run could be made in run.root={root} ({error.strerror}); mend the disk or make room, or choose "
+                "another."
+            ) from error
+        raise
     return Run(path)
 
 
@@ -47,13 +61,14 @@ def check_name(config: "Config") -> str:
 
 
 def _publish(config: "Config", root: Path, base: str, free: Callable[[Path], bool]) -> Path:
-    new = Run(root / f".new-{secrets.token_hex(8)}")
+    new = Run(root / temporary_name(NEW))
     new.path.mkdir()
     try:
         new.write_config(config)
         return _claim(new.path, root, base, free)
     except BaseException:
-        shutil.rmtree(new.path)
+        # On a disk that fails it stays, and is removed by whoever makes the next run.
+        shutil.rmtree(new.path, ignore_errors=True)
         raise
 
 
@@ -125,6 +140,6 @@ def _existing(path: Path) -> Run:
 
 def point_latest(path: Path) -> None:
     """From now on this run is the newest."""
-    temporary = path.parent / f".latest-{secrets.token_hex(8)}"
+    temporary = path.parent / temporary_name(LATEST)
     temporary.symlink_to(path.name)
     os.replace(temporary, path.parent / "latest")

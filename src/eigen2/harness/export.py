@@ -4,9 +4,9 @@ The algorithm writes them into a directory of their own, which appears under its
 complete or not there. An export of the same run is replaced; anything else that stands in the way is left alone.
 """
 
+import errno
 import json
 import os
-import secrets
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -14,16 +14,19 @@ from typing import Any
 
 from eigen2.config import fingerprint
 from eigen2.errors import ConfigError, DamagedStateError
+from eigen2.harness.leftovers import remove_leftovers, temporary_name
 from eigen2.harness.run import Run
 from eigen2.harness.training import opened
 from eigen2.store.bounded_json import load_table
 from eigen2.store.checkpoints import Checkpoint
-from eigen2.store.disk import ensure_room
+from eigen2.store.disk import NOT_WRITABLE, ensure_room
 from eigen2.store.durable import sync_directory
 from eigen2.store.layout import FACTS_LIMIT
 from eigen2.store.plain_files import check_kind, read_plain
 from eigen2.store.state import state_bytes
 
+NEW = ".export-"
+"""Beginning of the name that an export has before it is complete."""
 RECORD = "export.json"
 EXPORTED = ("init", "best", "latest", "final")
 
@@ -48,7 +51,7 @@ def export_run(run: Run, target: Path | None, say: Callable[[str], None]) -> dic
         _sync(new)
         _publish(new, directory)
     except BaseException:
-        shutil.rmtree(new)
+        shutil.rmtree(new, ignore_errors=True)
         raise
     return {"run": str(run.path), "directory": str(directory), **facts}
 
@@ -69,10 +72,13 @@ def _states(run: Run, say: Callable[[str], None]) -> dict[str, dict[str, Any]]:
 
 
 def _make_directory(directory: Path) -> Path:
-    new = directory.parent / f".export-{secrets.token_hex(8)}"
+    new = directory.parent / temporary_name(NEW)
     try:
         new.mkdir(parents=True)
-    except (PermissionError, NotADirectoryError, FileExistsError) as error:
+        remove_leftovers(directory.parent, NEW)
+    except OSError as error:
+        if error.errno not in (*NOT_WRITABLE, errno.ENOTDIR, errno.EEXIST):
+            raise
         raise ConfigError(
             f"{directory} cannot be written ({error.strerror}); name another with --to."
         ) from error
@@ -107,7 +113,7 @@ def _publish(new: Path, directory: Path) -> None:
     if not directory.exists():
         os.rename(new, directory)
     else:
-        aside = directory.parent / f".export-{secrets.token_hex(8)}"
+        aside = directory.parent / temporary_name(NEW)
         os.rename(directory, aside)
         os.rename(new, directory)
         shutil.rmtree(aside)

@@ -1,28 +1,40 @@
 """Turning signals into a stop in good order.
 
-The first SIGTERM, SIGINT, SIGUSR1 or SIGUSR2 asks for a stop: the step in progress may finish within the grace
+The first SIGTERM, SIGINT, SIGHUP, SIGUSR1 or SIGUSR2 asks for a stop: the step in progress may finish within the grace
 period, after which it is dropped by raising `StepDropped` in the main thread. A second SIGINT exits at once.
-Another thread that sees a reason to stop drops the step without grace.
+Another thread that sees a reason to stop drops the step without grace. Before a run trains, and while it is evaluated at
+its end, there is nothing to save: the work is broken off at once, by `Interrupted`.
 """
 
 import os
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any, Self
 
-STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
+from eigen2.errors import StoppedEarly
+
+STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
 
 class StepDropped(BaseException):
     """The grace period ended before the step did. Derives from BaseException so that no library swallows it."""
 
 
-class StopSignals:
-    """Context in which stop signals are noted instead of killing the process."""
+class Interrupted(BaseException):
+    """A stop was asked for where there is nothing to save."""
 
-    def __init__(self, grace_seconds: float) -> None:
+
+class StopSignals:
+    """Context in which stop signals are noted instead of killing the process; unless `patient`, they break off the work."""
+
+    def __init__(self, grace_seconds: float = 0.0, patient: bool = True) -> None:
         self.grace_seconds = grace_seconds
+        self.outlook = "before the run began; nothing is lost: start it again"
+        """What is said about work that is broken off now."""
+        self._patient = patient
         self.received: str | None = None
         """What asked for a stop."""
         self._in_step = False
@@ -30,7 +42,9 @@ class StopSignals:
 
     def __enter__(self) -> Self:
         for number in (*STOPS, signal.SIGALRM):
-            self._previous[number] = signal.signal(number, self._on_signal)
+            # Whoever starts a run with nohup wants it to outlive the terminal.
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+                self._previous[number] = signal.signal(number, self._on_signal)
         return self
 
     def __exit__(
@@ -39,6 +53,15 @@ class StopSignals:
         signal.setitimer(signal.ITIMER_REAL, 0)
         for number, previous in self._previous.items():
             signal.signal(number, previous)
+
+    @contextmanager
+    def patiently(self) -> Iterator[None]:
+        """Inside, signals are noted, and whoever works there ends in good order."""
+        before, self._patient = self._patient, True
+        try:
+            yield
+        finally:
+            self._patient = before
 
     def step_begins(self) -> None:
         self._in_step = True
@@ -69,4 +92,16 @@ class StopSignals:
                 os._exit(75)
             return
         self.received = signal.Signals(number).name
+        if not self._patient:
+            raise Interrupted
         signal.setitimer(signal.ITIMER_REAL, max(self.grace_seconds, 1e-3))
+
+
+@contextmanager
+def stoppable() -> Iterator[StopSignals]:
+    """From here on a signal ends the command in good order: what is broken off ends with a sentence."""
+    with StopSignals(patient=False) as signals:
+        try:
+            yield signals
+        except Interrupted:
+            raise StoppedEarly(f"Stopped by {signals.received} {signals.outlook}.") from None

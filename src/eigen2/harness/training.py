@@ -28,7 +28,7 @@ from eigen2.harness.planning import Planner, box
 from eigen2.harness.recording import Recorder
 from eigen2.harness.run import Run
 from eigen2.harness.sealed import damaged_files, holds
-from eigen2.harness.signals import StopSignals
+from eigen2.harness.signals import StopSignals, stoppable
 from eigen2.harness.sync import fetch_run, is_url
 from eigen2.harness.syncing import Cloud, free_name, giving_back, located, open_cloud, uploading
 from eigen2.harness.trust import check_place, remember_place, typed_words
@@ -37,6 +37,9 @@ from eigen2.store.checkpoints import Checkpoint, tell_refused
 from eigen2.store.holdout_ledger import user_ledger
 
 VALIDATION, HOLDOUT = "validation", "holdout"
+OPENED = "before training began; `eigen2 train --resume {}` goes on"
+EVALUATED = "during the final evaluation; training is complete, and `eigen2 train --resume {}` evaluates it"
+"""What is said when a run is stopped at these moments."""
 
 THREADS_PER_CORE = 16
 """More than that is a mistake."""
@@ -97,9 +100,13 @@ def start_run(
     force: bool = False,
     split: str = VALIDATION,
     trusted: Sequence[str] = (),
+    signals: StopSignals | None = None,
 ) -> dict[str, Any]:
     """`force` starts a run that the forecast would refuse; `split` is what the run is evaluated on at its end; `trusted` are
-    ids whose modules may be imported."""
+    ids whose modules may be imported; `signals` are those that are heeded already."""
+    if signals is None:
+        with stoppable() as signals:
+            return start_run(overrides, console, log_dir, force, split, trusted, signals)
     config = _absolute(resolve(overrides, log_dir))
     check_name(config)
     _check_threads(config)
@@ -114,8 +121,8 @@ def start_run(
     planner = Planner(config, host.services, cloud is not None)
     if not force:
         planner.require(planner.computed())
+    signals.grace_seconds = config.run.grace_seconds
     with ExitStack() as holding, ExitStack() as ownership:
-        signals = ownership.enter_context(StopSignals(config.run.grace_seconds))
         watch = holding.enter_context(Watch(config.run, signals, screen))
         recorder.heard = watch.heard
         with algorithm.open(config, host.services) as experiment:
@@ -125,7 +132,9 @@ def start_run(
             if not force:
                 planner.require(wanted)
             facts["forecast"] = wanted.to_json()
-            host.run = run = create_run(config, free_name(cloud))
+            with signals.patiently():
+                host.run = run = create_run(config, free_name(cloud))
+            signals.outlook = OPENED.format(run.path)
             holding.enter_context(run.held())
             screen.say(f"run {run.path}")
             screen.say(box(wanted, planner.room))
@@ -133,10 +142,11 @@ def start_run(
                 screen.say(f"note: {note}")
             ownership.enter_context(run.owned())
             with uploading(run, cloud, console) as uploaded:
-                train(run, config, experiment, None, own_data, recorder, signals, watch, facts)
-                ownership.close()
+                with signals.patiently():
+                    train(run, config, experiment, None, own_data, recorder, signals, watch, facts)
+                    ownership.close()
                 watch.evaluates()
-                result = _conclude(run, experiment, screen, split)
+                result = _conclude(run, experiment, screen, split, signals)
                 note_actual(run, screen.say)
                 watch.stops()
             return result | uploaded
@@ -150,7 +160,11 @@ def resume_run(
     force: bool = False,
     split: str = VALIDATION,
     trusted: Sequence[str] = (),
+    signals: StopSignals | None = None,
 ) -> dict[str, Any]:
+    if signals is None:
+        with stoppable() as signals:
+            return resume_run(name, overrides, console, log_dir, force, split, trusted, signals)
     general = resolve([o for o in overrides if o.startswith(("run.root=", "cloud."))], log_dir)
     root, cloud = general.run.root.expanduser(), None
     if name is not None and is_url(name):
@@ -159,7 +173,7 @@ def resume_run(
         run = find_run(name, root)
     run.typed = typed_words([*overrides, *trusted])
     with giving_back(cloud), run.held():
-        return _resumed(run, cloud, overrides, console, log_dir, force, split)
+        return _resumed(run, cloud, overrides, console, log_dir, force, split, signals)
 
 
 def _resumed(
@@ -170,6 +184,7 @@ def _resumed(
     log_dir: Path | None,
     force: bool,
     split: str,
+    signals: StopSignals,
 ) -> dict[str, Any]:
     """Train a run that is here to its end; `cloud` is where it came from, if it came from a bucket."""
     stored = run.read_config()
@@ -190,8 +205,9 @@ def _resumed(
         remember_place(cloud.location, screen.say)
     algorithm = registry.algorithm(config.alg.kind)
     with ExitStack() as holding, ExitStack() as ownership:
-        lock = ownership.enter_context(run.owned())
-        signals = ownership.enter_context(StopSignals(config.run.grace_seconds))
+        signals.grace_seconds, signals.outlook = config.run.grace_seconds, OPENED.format(run.path)
+        with signals.patiently():
+            lock = ownership.enter_context(run.owned())
         watch = holding.enter_context(Watch(config.run, signals, screen))
         recorder.heard = watch.heard
         if lock.warning:
@@ -201,14 +217,18 @@ def _resumed(
         recovery = run.checkpoints.newest_good(own_data=not named)
         tell_refused(recovery, screen.say)
         checkpoint = recovery.checkpoint
-        if checkpoint is not None:
-            check_config(run, checkpoint.manifest.identity, config)
-        keeping = None if named else checkpoint
+        # A run that was killed in its very first save begins anew, with the data that it began with.
+        known = checkpoint or _first_state(run)
+        if known is not None:
+            check_config(run, known.manifest.identity, config)
+        keeping = None if named else known
         host = Host(config, run, recorder.progress, None if keeping is None else kept_file(keeping))
         if not force:
             Planner(config, host.services, cloud is not None).require_memory()
         with missing_data_explained(run, keeping), algorithm.open(config, host.services) as experiment:
             facts = {} if checkpoint is not None else experiment.load_dataset()
+            if known is not None:
+                check_data(known.manifest.identity, experiment.data_fingerprint)
             if checkpoint is not None:
                 restore(run, config, experiment, checkpoint, screen.say)
                 # Checkpoints of format 1 rely on the words of the old config.yaml; from here on they carry their own.
@@ -216,14 +236,15 @@ def _resumed(
                 facts |= _damage_told(run, checkpoint, screen.say)
             if run.raw_config() != config.model_dump(mode="json") or not holds(run.config_file):
                 run.write_config(config)
-            own_data = OwnData(config, experiment, checkpoint)
+            own_data = OwnData(config, experiment, known)
             if named:
                 own_data.put_back(run.checkpoints)
             with uploading(run, cloud, console) as uploaded:
-                train(run, config, experiment, checkpoint, own_data, recorder, signals, watch, facts)
-                ownership.close()
+                with signals.patiently():
+                    train(run, config, experiment, checkpoint, own_data, recorder, signals, watch, facts)
+                    ownership.close()
                 watch.evaluates()
-                result = _conclude(run, experiment, screen, split)
+                result = _conclude(run, experiment, screen, split, signals)
                 note_actual(run, screen.say)
                 watch.stops()
             return result | uploaded
@@ -269,6 +290,12 @@ def opened(run: Run, say: Callable[[str], None]) -> Iterator[Experiment]:
         yield experiment
 
 
+def _first_state(run: Run) -> Checkpoint | None:
+    """What a run was before its first step, where nothing else was saved."""
+    found = run.checkpoints.good().get("init")
+    return None if found is None else Checkpoint(found, run.checkpoints.objects)
+
+
 def _fingerprint(state: Mapping[str, Any]) -> str:
     # Imported here: a run that is refused has not waited for torch.
     from eigen2.store.state import fingerprint
@@ -305,9 +332,13 @@ def _placed(config: Config, run: Run) -> Config:
     return config.model_copy(update={"run": config.run.model_copy(update={"root": run.path.parent})})
 
 
-def _conclude(run: Run, experiment: Experiment, screen: TrainingConsole, split: str) -> dict[str, Any]:
+def _conclude(
+    run: Run, experiment: Experiment, screen: TrainingConsole, split: str, signals: StopSignals
+) -> dict[str, Any]:
+    signals.outlook = EVALUATED.format(run.path)
     evaluation = experiment.evaluate(split)
-    run.add_evaluation(evaluation, screen.say)
-    screen.console.print(evaluation.shown, highlight=False)
-    screen.say(f"run {run.path}")
+    with signals.patiently():
+        run.add_evaluation(evaluation, screen.say)
+        screen.console.print(evaluation.shown, highlight=False)
+        screen.say(f"run {run.path}")
     return {"run": str(run.path), "evaluation": evaluation.facts}

@@ -73,6 +73,12 @@ class Proof:
 
 def verify_resume(run: Run, say: Callable[[str], None]) -> Proof:
     """Resume from `previous` in this process, run up to `latest`, and compare every tensor and the replay."""
+    # Also of a run that trains: what the two name is kept until they are compared.
+    with run.checkpoints.objects.reader():
+        return _prove(run, say)
+
+
+def _prove(run: Run, say: Callable[[str], None]) -> Proof:
     missing = {"previous", "latest"} - set(run.checkpoints.names())
     if missing:
         raise ConfigError(f"{run.path} has no {' and no '.join(sorted(missing))} checkpoint to compare yet.")

@@ -27,6 +27,7 @@ from eigen2.store.manifest import OWN_DATA, Manifest, from_bytes, read_manifest,
 from eigen2.store.objects import Objects, Ref
 from eigen2.store.plain_files import check_kind, read_plain
 from eigen2.store.retention import NAMES, RESUMABLE, Plan, live_objects, retain
+from eigen2.store.shortage import is_shortage
 
 Result = TypeVar("Result")
 
@@ -38,12 +39,15 @@ NONSENSE = (
     ArithmeticError,
     AssertionError,
     RecursionError,
-    MemoryError,
     RuntimeError,
 )
 """What a state that is none raises where it is read."""
 SAVE_FAILURES = (OSError, ResourceError)
 """What `save` raises when the disk is full or broken; the checkpoints committed before are untouched."""
+
+
+ATTEMPTS = 100
+"""Times that a reader who cannot keep objects from being collected looks again."""
 
 
 class ReplaySnapshot(Protocol):
@@ -96,6 +100,8 @@ class Checkpoint:
         try:
             yield
         except NONSENSE as error:
+            if is_shortage(error):
+                raise
             manifest = self.manifest
             raise DamagedStateError(
                 f"checkpoint '{manifest.name}' at step {manifest.step} cannot be loaded "
@@ -175,15 +181,18 @@ class Checkpoints:
         return Checkpoint(read_manifest(self.path(name)), self.objects)
 
     def read(self, name: str, read: Callable[[Checkpoint], Result]) -> tuple[Checkpoint, Result]:
-        """What `read` makes of a checkpoint of a run that may be training; one replaced meanwhile is read again."""
-        while True:
-            checkpoint = self.load(name)
-            try:
-                return checkpoint, read(checkpoint)
-            except DamagedStateError:
-                # Texts are compared, not manifests: a NaN among the metrics is not equal to itself.
-                if to_bytes(self.load(name).manifest) == to_bytes(checkpoint.manifest):
-                    raise
+        """What `read` makes of a checkpoint of a run that may be training: its objects stay until it is read. Where they
+        cannot be kept, one replaced meanwhile is read again."""
+        with self.objects.reader():
+            for _ in range(ATTEMPTS):
+                checkpoint = self.load(name)
+                try:
+                    return checkpoint, read(checkpoint)
+                except DamagedStateError:
+                    # Texts are compared, not manifests: a NaN among the metrics is not equal to itself.
+                    if to_bytes(self.load(name).manifest) == to_bytes(checkpoint.manifest):
+                        raise
+        raise self._too_fast()
 
     def newest_good(self, own_data: bool = True) -> Recovery:
         """The newest resumable checkpoint of which every byte verifies; without `own_data` every other byte."""
@@ -197,26 +206,34 @@ class Checkpoints:
         Raises DamagedStateError when checkpoints exist and none of them can be read: starting over is the user's
         decision.
         """
-        while True:
-            before = self.contents()
-            refused: list[str] = []
-            for checkpoint in self._resumable(before, refused):
-                try:
-                    return Recovery(checkpoint, tuple(refused)), read(checkpoint)
-                except DamagedStateError as error:
-                    # One that was replaced meanwhile is not damaged: look again.
-                    if self.contents() != before:
-                        break
-                    manifest = checkpoint.manifest
-                    refused.append(
-                        f"checkpoint '{manifest.name}' at step {manifest.step} is refused: {error}"
-                    )
-            else:
-                if refused:
-                    raise DamagedStateError(
-                        f"no checkpoint in {self.directory} can be used. " + ". ".join(refused)
-                    )
-                return Recovery(None, ()), None
+        with self.objects.reader():
+            for _ in range(ATTEMPTS):
+                before = self.contents()
+                refused: list[str] = []
+                for checkpoint in self._resumable(before, refused):
+                    try:
+                        return Recovery(checkpoint, tuple(refused)), read(checkpoint)
+                    except DamagedStateError as error:
+                        # One that was replaced meanwhile is not damaged: look again.
+                        if self.contents() != before:
+                            break
+                        manifest = checkpoint.manifest
+                        refused.append(
+                            f"checkpoint '{manifest.name}' at step {manifest.step} is refused: {error}"
+                        )
+                else:
+                    if refused:
+                        raise DamagedStateError(
+                            f"no checkpoint in {self.directory} can be used. " + ". ".join(refused)
+                        )
+                    return Recovery(None, ()), None
+        raise self._too_fast()
+
+    def _too_fast(self) -> ResourceError:
+        return ResourceError(
+            f"{self.directory} is replaced faster than it can be read here, and may not be written, so that it cannot be "
+            "kept from that; try again when the run rests, or copy it first."
+        )
 
     def good(self) -> dict[str, Manifest]:
         """Manifests that verify, by name; their objects are not looked at."""
@@ -248,41 +265,47 @@ class Checkpoints:
         A carried-over replay keeps its own `replay_step`, so that thinned-out replay saves do not throw the replay
         away. On one of SAVE_FAILURES everything committed before is still there.
         """
-        from eigen2.store.state import blobs, state_bytes
-
-        self._fence()
-        check_kind(self.directory, directory=True)
-        make_subdirectory(self.directory)
+        self._make_directory()
         self._refuse_other_writers()
         existing = self._good()
         plan = retain({name: kept.step for name, kept in existing.items()}, new.step, roles)
         try:
-            ensure_room(self.objects.root, state_bytes(new.state) + MARGIN_BYTES)
             with self.objects.batch():
-                stored = {f"state/{name}": self.objects.put(chunks) for name, chunks in blobs(new.state)}
+                stored = self._put_state(new)
                 replay = self._put_replay(new, existing.values())
-                if new.own_data is not None and (data := new.own_data(self.objects)) is not None:
-                    stored[OWN_DATA] = data
         except Exception as error:
             self._collect_after(error)
             raise
-        manifest = Manifest(
-            name="latest",
-            step=new.step,
-            created=datetime.now(UTC).isoformat(timespec="seconds"),
-            objects=stored | {f"replay/{ref.hash}": ref for ref in replay.objects},
+        manifest = replace(
+            _manifest("latest", new, stored | {f"replay/{ref.hash}": ref for ref in replay.objects}),
             replay=replay.manifest,
             replay_step=replay.step,
-            metrics=dict(new.metrics),
-            logs=dict(new.logs),
-            identity=dict(new.identity),
-            log_hashes=dict(new.log_hashes),
-            sealed=new.sealed,
-            inexact=new.inexact,
         )
         committed = self._commit(manifest, plan, existing)
         self.collect_garbage()
         return committed
+
+    def save_first(self, new: NewCheckpoint) -> None:
+        """Commit `new` as `init` alone, without a replay: it makes up for a first save that failed."""
+        self._make_directory()
+        with self.objects.batch():
+            stored = self._put_state(new)
+        self.commit([_manifest("init", new, stored)])
+
+    def _make_directory(self) -> None:
+        self._fence()
+        check_kind(self.directory, directory=True)
+        make_subdirectory(self.directory)
+
+    def _put_state(self, new: NewCheckpoint) -> dict[str, Ref]:
+        """The objects of the state and of the user's own data, by their logical names."""
+        from eigen2.store.state import blobs, state_bytes
+
+        ensure_room(self.objects.root, state_bytes(new.state) + MARGIN_BYTES)
+        stored = {f"state/{name}": self.objects.put(chunks) for name, chunks in blobs(new.state)}
+        if new.own_data is not None and (data := new.own_data(self.objects)) is not None:
+            stored[OWN_DATA] = data
+        return stored
 
     def adopt_identity(self, identity: Mapping[str, Any]) -> None:
         """Give the manifests of format 1, whose identity is a hash of words of their time, an identity of today."""
@@ -426,6 +449,21 @@ class Checkpoints:
             self.collect_garbage()
         except OSError as failure:
             error.add_note(f"its objects could not be removed either: {failure!r}")
+
+
+def _manifest(name: str, new: NewCheckpoint, objects: Mapping[str, Ref]) -> Manifest:
+    return Manifest(
+        name=name,
+        step=new.step,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        objects=objects,
+        metrics=dict(new.metrics),
+        logs=dict(new.logs),
+        identity=dict(new.identity),
+        log_hashes=dict(new.log_hashes),
+        sealed=new.sealed,
+        inexact=new.inexact,
+    )
 
 
 @dataclass(frozen=True)

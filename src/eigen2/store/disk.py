@@ -1,10 +1,25 @@
 """Room on the disk: how much there is, and a clear refusal before it is too late."""
 
+import errno
 import shutil
 from pathlib import Path
 
 from eigen2.errors import ResourceError
 
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+BROKEN = (
+    errno.EIO,
+    errno.ESTALE,
+    errno.ENXIO,
+    errno.ENODEV,
+    errno.EREMOTEIO,
+    errno.ETIMEDOUT,
+    errno.ENOTCONN,
+)
+"""A disk that died, or a server that no longer answers."""
+FAILING = (*FULL, *BROKEN)
+NOT_WRITABLE = (errno.EROFS, errno.EACCES, errno.EPERM)
+"""Reasons why a disk does not take what is written to it."""
 MARGIN_BYTES = 1 << 20
 """Left free for manifests, logs and directories."""
 

@@ -85,11 +85,12 @@ def verify(checkpoints: Checkpoints, sample: float = 1.0, show: Show = unseen) -
 
 def steady_survey(checkpoints: Checkpoints, sample: float = 1.0, show: Show = unseen) -> Survey:
     """A survey of a run that may be training."""
-    for _ in range(ATTEMPTS):
-        before = checkpoints.contents()
-        found = survey(checkpoints, before, sample, show)
-        if not (found.refused or found.absent or found.bad) or checkpoints.contents() == before:
-            break
+    with checkpoints.objects.reader():
+        for _ in range(ATTEMPTS):
+            before = checkpoints.contents()
+            found = survey(checkpoints, before, sample, show)
+            if not (found.refused or found.absent or found.bad) or checkpoints.contents() == before:
+                break
     return found
 
 

@@ -2,7 +2,7 @@
 
 Writing the same content twice costs nothing, a partial object is never visible under its name, and every read
 proves itself against the name. One process writes and collects garbage (the owner of the run's lock), any number may
-read, and a guest may add objects: while one does, nothing is collected.
+read, and a guest may add objects: while one of them does, nothing is collected.
 """
 
 import errno
@@ -10,6 +10,7 @@ import fcntl
 import hashlib
 import os
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ from eigen2.store.durable import (
 from eigen2.store.plain_files import check_kind, open_directory, open_plain
 
 READ_BYTES = 1 << 20
+PATIENCE = 2.0
+"""Seconds that a reader waits for a collection of garbage to end."""
 REMEDY = "restore the file from a copy of the run or resume from another checkpoint"
 _HASH = re.compile(r"[0-9a-f]{64}")
 
@@ -46,6 +49,22 @@ def reference(chunks: Iterable[Buffer]) -> Ref:
         digest.update(chunk)
         size += memoryview(chunk).nbytes
     return Ref(digest.hexdigest(), size)
+
+
+def _shared(file: FileIO) -> bool:
+    """Take a shared lock. Garbage is collected in no time, but the process that does it may have been stopped."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > until:
+                return False
+            time.sleep(0.01)
+        except OSError:
+            return False
+        else:
+            return True
 
 
 class Objects:
@@ -114,6 +133,30 @@ class Objects:
         with open_plain(self.lock, os.O_RDWR | os.O_CREAT) as file:
             fcntl.flock(file, fcntl.LOCK_SH)
             yield
+
+    @contextmanager
+    def reader(self) -> Iterator[bool]:
+        """Inside, nothing is collected: what a manifest names now can be read, however slow the disk.
+
+        False where that cannot be had: in a place that may not be written, or without locks. Whoever reads there may
+        find that an object was collected meanwhile, and looks again.
+        """
+        file = self._lock_file()
+        if file is None:
+            yield False
+            return
+        with file:
+            yield _shared(file)
+
+    def _lock_file(self) -> FileIO | None:
+        # Read-only, so that it can be had where nothing may be written; made only where there is something to read.
+        for flags in (os.O_RDONLY, os.O_RDWR | os.O_CREAT):
+            try:
+                if self.root.is_dir():
+                    return open_plain(self.lock, flags)
+            except OSError:
+                continue
+        return None
 
     @contextmanager
     def without_guests(self) -> Iterator[bool]:

@@ -5,7 +5,11 @@ from contextlib import contextmanager
 
 from eigen2.errors import ResourceError
 
-_WORDS = {"RuntimeError": ("can't allocate memory", "out of memory"), "ZstdError": ("not enough memory",)}
+_WORDS = {
+    "RuntimeError": ("can't allocate memory", "out of memory", "can't start new thread"),
+    "ZstdError": ("not enough memory",),
+    "ImportError": ("annot allocate memory", "failed to map segment"),
+}
 
 
 def is_shortage(error: BaseException) -> bool:

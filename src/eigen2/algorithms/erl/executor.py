@@ -67,11 +67,13 @@ def _play(task: ERLTask, one: RolloutTask) -> RolloutResult:
 
 @contextmanager
 def _workers_masked() -> Iterator[None]:
-    """Workers started inside inherit the mask and leave Ctrl-C to the main process.
+    """Workers started inside inherit the mask and leave Ctrl-C and a closed terminal to the main process.
 
     SIGTERM is left to them: it is how a pool ends its workers when one of them has died.
     """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2))
+    before = signal.pthread_sigmask(
+        signal.SIG_BLOCK, (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+    )
     try:
         yield
     finally:
