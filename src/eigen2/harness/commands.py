@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from eigen2.errors import ConfigError
+from eigen2.errors import ConfigError, DamagedStateError
 from eigen2.harness.directory import find_run
-from eigen2.store.checkpoints import Checkpoint, tell_refused
+from eigen2.store.checkpoints import NONSENSE, Checkpoint, tell_refused
 
 Result = TypeVar("Result")
 
@@ -49,18 +49,30 @@ def verify_replay(run: str, root: Path, say: Callable[[str], None]) -> dict[str,
 
 def memory_facts(run: str, root: Path) -> dict[str, Any]:
     """Growth, what grew, leak verdict; of a run that trains, too."""
-    from eigen2.harness.journal import read_log
     from eigen2.memory.verdict import assess
 
-    return assess(read_log(find_run(run, root).log("memory"))).to_json()
+    return _of_memory(run, root, lambda records: assess(records).to_json())
 
 
 def memory_text(run: str, root: Path) -> str:
     """The last snapshot, the trend, and the verdict."""
-    from eigen2.harness.journal import read_log
     from eigen2.memory.pictures import account
 
-    return "\n".join(account(read_log(find_run(run, root).log("memory"))))
+    return "\n".join(_of_memory(run, root, account))
+
+
+def _of_memory(run: str, root: Path, look: Callable[[list[dict[str, Any]]], Result]) -> Result:
+    """What `look` makes of the records of a run's memory; records of something else are damage."""
+    from eigen2.harness.journal import read_log
+
+    log = find_run(run, root).log("memory")
+    records = read_log(log)
+    try:
+        return look(records)
+    except NONSENSE as error:
+        raise DamagedStateError(
+            f"{log} is damaged: its records are not those of a run's memory ({type(error).__name__}: {str(error)[:200]})."
+        ) from error
 
 
 def _of_replay(

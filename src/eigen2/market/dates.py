@@ -107,11 +107,16 @@ class _Problems:
 def _moment(value: object) -> _Moment | None:
     """One cell as read; None when it is no date at all."""
     if isinstance(value, pd.Timestamp):
+        if not 1 <= value.year <= 9999:
+            return None
         offset = value.utcoffset()
         minutes = None if offset is None else int(offset.total_seconds()) // 60
         return _Moment(value.date(), _clock(value.hour, value.minute, value.second), minutes)
     if isinstance(value, np.datetime64):
-        return _moment(pd.Timestamp(value))
+        try:
+            return _moment(pd.Timestamp(value))
+        except (ValueError, OverflowError):
+            return None
     if isinstance(value, date):
         return _Moment(value)
     if isinstance(value, (int, float, np.number)):

@@ -52,7 +52,15 @@ def read_kept(path: Path, source: Path) -> tuple[Prices, list[Finding]]:
             opened = pq.ParquetFile(file, read_dictionary=["symbol"])
             check_table(opened)
             return _read(opened, str(source))
-    except (pa.ArrowException, ValueError, LookupError, TypeError, ArithmeticError) as error:
+    except (
+        pa.ArrowException,
+        OSError,
+        ValueError,
+        LookupError,
+        TypeError,
+        ArithmeticError,
+        AttributeError,
+    ) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DamagedStateError(f"{path} does not hold the prices of a run ({reason})") from error
 

@@ -62,7 +62,7 @@ def _style(columns: Any) -> str | None:
 def _converted(column: "pd.Series[Any]", style: str | None) -> "pd.Series[Any]":
     values = np.full(len(column), np.nan)
     for place, text in enumerate(column):
-        if text is None:
+        if not isinstance(text, str):
             continue
         number = _value(text, style)
         if number is None:

@@ -105,6 +105,11 @@ class Extents:
         used = [np.unique(e.numbers[: e.used]) for e in self._extents.values()]
         return np.unique(np.concatenate(used)) if used else np.empty(0, np.int64)
 
+    def rows_named(self) -> npt.NDArray[np.int64]:
+        """Row numbers of all windows, repeated as often as they are named."""
+        used = [extent.numbers[: extent.used] for extent in self._extents.values()]
+        return np.concatenate(used) if used else np.empty(0, np.int64)
+
     def state(self) -> dict[str, Any]:
         alive: list[list[int]] = []
         for number in self._extents:

@@ -132,8 +132,11 @@ class RowTable:
         """Whether every row of these numbers is there."""
         if len(numbers) == 0:
             return True
-        inside = numbers.min() >= 0 and numbers.max() < self.count
-        return bool(inside) and set(np.unique(numbers // self.segment_rows).tolist()) <= self._rows.keys()
+        if numbers.min() < 0 or numbers.max() >= self.count:
+            return False
+        segments = numbers // self.segment_rows
+        changes = np.flatnonzero(np.diff(segments, prepend=-1))
+        return set(segments[changes].tolist()) <= self._rows.keys()
 
     def segments(self) -> list[Segment]:
         found = list(self._full.values())

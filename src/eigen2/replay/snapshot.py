@@ -8,7 +8,7 @@ import numpy as np
 from eigen2.replay import codec
 from eigen2.replay.schema import ByteArray
 from eigen2.replay.segments import Has, Put, Segment
-from eigen2.replay.stored import checked, width
+from eigen2.replay.stored import checked, widths
 
 Read = Callable[[str], bytes]
 Parts = dict[str, list[Segment]]
@@ -49,13 +49,13 @@ class Loader:
 
     def __init__(self, manifest: Mapping[str, Any], read: Read) -> None:
         self.stored, self.schema = checked(manifest)
-        self.manifest, self.digest = manifest, self.schema.digest
+        self.manifest, self.digest, self._widths = manifest, self.schema.digest, widths(self.schema)
         self._read = read
 
     def segments(self, part: str) -> list[Segment]:
         """The part's segments without their content."""
         return [
-            Segment(first, None, rows, name, stored_bytes=stored_bytes, width=width(part, self.schema) or 0)
+            Segment(first, None, rows, name, stored_bytes=stored_bytes, width=self._widths.get(part, 0))
             for first, rows, name, stored_bytes in self.stored.parts.get(part, [])
         ]
 

@@ -123,23 +123,21 @@ def checked(manifest: Mapping[str, Any]) -> tuple[StoredReplay, Schema]:
     return stored, schema
 
 
-def width(part: str, schema: Schema) -> int | None:
-    """Bytes of a row of a part; None when a replay has no such part."""
-    plain = {"records": Layout(schema).nbytes, "pending": Layout(schema).nbytes, "priorities": 8}
+def widths(schema: Schema) -> dict[str, int]:
+    """Bytes of a row of every part that a replay of this schema can have."""
+    record = Layout(schema).nbytes
+    found = {"records": record, "pending": record, "priorities": 8}
     for field in schema.large:
         rows = field.nbytes // field.shape[0]
-        plain |= dict(zip((f"{field.name}.{kind}" for kind in KINDS), (rows, 8, 1, 16), strict=True))
-    return plain.get(part)
+        found |= dict(zip((f"{field.name}.{kind}" for kind in KINDS), (rows, 8, 1, 16), strict=True))
+    return found
 
 
 def unfolded_bytes(manifest: Mapping[str, Any]) -> int:
     """Memory that the contents take when they are read back, known before anything is read."""
     stored, schema = checked(manifest)
-    parts = sum(
-        segment[1] * (width(part, schema) or 0)
-        for part, segments in stored.parts.items()
-        for segment in segments
-    )
+    width = widths(schema)
+    parts = sum(segment[1] * width[part] for part, segments in stored.parts.items() for segment in segments)
     # A segment of rows is allocated whole, whatever it holds.
     rows = sum(len(stored.parts.get(f"{field.name}.rows", ())) for field in schema.large) * SEGMENT_BYTES
     tree = 0 if stored.alpha is None else 16 << (stored.capacity - 1).bit_length()
@@ -148,19 +146,19 @@ def unfolded_bytes(manifest: Mapping[str, Any]) -> int:
 
 def _contradiction(stored: StoredReplay, schema: Schema) -> str | None:
     """What cannot be true of a replay, as a sentence."""
-    live = stored.tail - stored.floor
+    live, known = stored.tail - stored.floor, widths(schema)
     if not (stored.first <= stored.total and stored.total - stored.first <= stored.capacity):
         return f"transitions {stored.first} to {stored.total} do not fit into a capacity of {stored.capacity}"
     if live < 0 or live > MOST_SLOTS // 2 or stored.floor % stored.segment_records:
         return f"records {stored.floor} to {stored.tail} cannot lie in segments of {stored.segment_records}"
-    if Layout(schema).nbytes > 2**31 or sum(field.nbytes for field in schema.observation) > 2**40:
+    if known["records"] > 2**31 or sum(field.nbytes for field in schema.observation) > 2**40:
         return "a transition of its schema is larger than any memory"
     if stored.random.keys() != set(get_args(Stream)):
         return "it lacks a source of its randomness"
     if stored.windows.keys() != {field.name for field in schema.large}:
         return "it holds other windows than its schema has"
     for part, segments in stored.parts.items():
-        if width(part, schema) is None:
+        if part not in known:
             return f"it has an unknown part {part[:100]!r}"
         if any(rows < 1 for _, rows, _, _ in segments) and part in ("records", *_row_parts(schema)):
             return f"a segment of {part} is empty"

@@ -151,7 +151,7 @@ class WindowStore:
         self.rows.load(loader, f"{prefix}rows", state["rows"])
         self.extents.load(loader, f"{prefix}{EXTENTS}", state[EXTENTS])
         self.compressed.load(loader, prefix, state["compressed"])
-        if not self.rows.holds(self.extents.rows_in_use()):
+        if not self.rows.holds(self.extents.rows_named()):
             raise damaged(f"windows of {self.field.name} name rows that it does not hold")
 
     def check(self, references: npt.NDArray[np.int64]) -> None:
