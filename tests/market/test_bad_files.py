@@ -118,6 +118,8 @@ BAD_FILES: dict[str, tuple[Callable[[Path], Path], int | None, str | None, str]]
     "impossible date": (text(WIDE.replace("2020-01-03", "2020-02-31")), 3, None, "does not exist"),
     "missing date": (text(WIDE.replace("2020-01-03", "")), 3, None, "date is missing"),
     "numbers as dates": (parquet({"date": [43831], "AAA": [1.0]}), 1, None, "cannot be read"),
+    "the year 111623": (parquet({"date": pa.array([3_460_000_000_000_000], pa.timestamp("ms")), "AAA": [1.0]}), 1, None,
+                        "cannot be read"),
     "intraday": (text(WIDE.replace("2020-01-03", "2020-01-03 09:30")), 3, None, "time of day"),
     "time zones": (text(WIDE.replace("2020-01-03", "2020-01-03T00:00:00+02:00")), 3, None, "time zone"),
     "duplicate date": (text(WIDE.replace("2020-01-03", "2020-01-02")), 3, None, "2020-01-02 occurs twice"),
@@ -252,3 +254,12 @@ def test_parquet_that_unfolds_to_more_than_there_is_memory_is_refused_before_it_
         read_kept(path, path)
     with pytest.raises(ValueError, match="24,000,000 bytes"):
         from_parquet(path.read_bytes())
+
+
+def test_a_gzip_file_that_unfolds_beyond_memory_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = raw(gzip.compress(WIDE.encode() + b"\n" * 10_000_000), "prices.csv.gz")(tmp_path)
+    monkeypatch.setattr("eigen2.bounds.psutil.virtual_memory", lambda: SimpleNamespace(available=5_000_000))
+    (finding,) = check_file(path)
+    assert "does not fit into memory" in finding.problem

@@ -187,3 +187,12 @@ def test_a_file_that_is_not_there_is_not_taken_for_a_market(
     assert refusal("price.csv").endswith("known market; did you mean prices.csv?")
     assert refusal("no/where.csv").endswith("known market; there is no directory no")
     assert refusal("sp2o").endswith("known market; did you mean sp20?")
+
+
+def test_an_empty_column_beside_grouped_thousands_is_read_as_unknown(tmp_path: Path) -> None:
+    path = tmp_path / "AAA.csv"
+    path.write_text('date,open,close,volume\n2020-01-02,,10.5,"1,000"\n2020-01-03,,10.6,"2,000"\n')
+    prices, _ = read_prices(path)
+    assert prices.open is None
+    assert prices.volume is not None
+    assert prices.volume.ravel().tolist() == [1000.0, 2000.0]

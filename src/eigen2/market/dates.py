@@ -107,11 +107,7 @@ class _Problems:
 def _moment(value: object) -> _Moment | None:
     """One cell as read; None when it is no date at all."""
     if isinstance(value, pd.Timestamp):
-        if not 1 <= value.year <= 9999:
-            return None
-        offset = value.utcoffset()
-        minutes = None if offset is None else int(offset.total_seconds()) // 60
-        return _Moment(value.date(), _clock(value.hour, value.minute, value.second), minutes)
+        return _timestamp(value)
     if isinstance(value, np.datetime64):
         try:
             return _moment(pd.Timestamp(value))
@@ -128,6 +124,15 @@ def _moment(value: object) -> _Moment | None:
         if match := pattern.fullmatch(text):
             return _spelled(match.groupdict(), spelling)
     return None
+
+
+def _timestamp(value: pd.Timestamp) -> _Moment | None:
+    try:
+        offset = value.utcoffset()
+        minutes = None if offset is None else int(offset.total_seconds()) // 60
+        return _Moment(value.date(), _clock(value.hour, value.minute, value.second), minutes)
+    except (NotImplementedError, OverflowError, ValueError):
+        return None  # the year 111623
 
 
 def _number(value: float) -> _Moment | None:

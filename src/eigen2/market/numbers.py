@@ -28,7 +28,7 @@ _SIGNS: Final = re.compile(r"^\s*[$€£]?\s*|\s+$")
 def read_numbers(columns: Mapping[int, pa.ChunkedArray]) -> dict[int, "pd.Series[Any]"]:
     """float64 by column; a column with a cell that is not a number, or not one number only, stays text."""
     texts = {
-        column: pd.Series(cells.to_pylist(), dtype=object).map(_plain)
+        column: pd.Series([_plain(cell) for cell in cells.to_pylist()], dtype=object)
         for column, cells in columns.items()
         if not pa.types.is_floating(cells.type)
     }

@@ -18,12 +18,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from eigen2.bounds import LONGEST_CELL, TooLarge, check_file, check_table, open_regular
+from eigen2.bounds import LONGEST_CELL, TooLarge, check_bytes, check_file, check_table, open_regular
 from eigen2.market.findings import UnusableFile
 
 CSV_OR_PARQUET: Final = "give a CSV or parquet file"
-LARGEST_TEXT: Final = 4 << 30
-"""Bytes that a compressed file may unpack to."""
+_PIECE: Final = 16 << 20
 
 _FOREIGN: Final = (
     (b"(\xb5/\xfd", "is compressed with zstd", "unpack it first, or save it as parquet"),
@@ -127,14 +126,21 @@ def open_table(path: Path, rules: Rules) -> Table:
 
 
 def _unpacked(path: Path) -> bytes:
+    """Piece by piece: a few bytes of gzip can stand for more than the memory holds."""
+    pieces, total = [], 0
     try:
         with gzip.open(path) as file:
-            content = file.read(LARGEST_TEXT + 1)
+            while piece := file.read(_PIECE):
+                total += len(piece)
+                check_bytes(total)
+                pieces.append(piece)
+    except TooLarge as error:
+        raise UnusableFile(
+            path, f"does not fit into memory ({error})", "give fewer days or symbols"
+        ) from None
     except (OSError, EOFError, zlib.error):
         raise UnusableFile(path, "is truncated or damaged gzip", "copy it again from its source") from None
-    if len(content) > LARGEST_TEXT:
-        raise UnusableFile(path, f"unpacks to more than {LARGEST_TEXT >> 30} GiB", "save it as parquet")
-    return content
+    return b"".join(pieces)
 
 
 class ParquetTable(Table):
@@ -181,14 +187,14 @@ class ParquetTable(Table):
                 if column not in text and pa.types.is_dictionary(table.schema.field(name).type):
                     at = table.schema.get_field_index(name)
                     table = table.set_column(at, name, _plain_text(table.column(name)))
-        table = table.select(names).rename_columns([str(column) for column in wanted])
-        frame: pd.DataFrame = table.to_pandas(
-            ignore_metadata=True,
-            date_as_object=False,
-            split_blocks=True,
-            self_destruct=True,
-            use_threads=False,
-        )
+            table = table.select(names).rename_columns([str(column) for column in wanted])
+            frame: pd.DataFrame = table.to_pandas(
+                ignore_metadata=True,
+                date_as_object=False,
+                split_blocks=True,
+                self_destruct=True,
+                use_threads=False,
+            )
         frame.columns = pd.Index(wanted)
         frame.index = pd.RangeIndex(1, len(frame) + 1)
         return frame
