@@ -185,7 +185,7 @@ def test_missing_file_suggests_the_nearest_market() -> None:
     with pytest.raises(DataError, match="did you mean planted_reversal"):
         load_market(MarketConfig(data="planted_reversl"), seed=0)
     with pytest.raises(DataError, match="known names are sp20"):
-        load_market(MarketConfig(data="qqqq/zzzz"), seed=0)
+        load_market(MarketConfig(data="qqqqzzzz"), seed=0)
 
 
 def test_too_few_rows_says_how_many_there_are_and_how_many_are_needed(tmp_path: Path) -> None:
