@@ -11,6 +11,12 @@ absolute log change of the 60 days before. A day is suspected when all of these 
 4. other symbols do not move: the median of their moves that day is at most 3 usual ones;
 5. where there is an open, the jump stands between close and open;
 6. where there is volume, at most four times the usual money changes hands. A crash trades more.
+
+**Measured.** The three embedded samples, which are adjusted, hold 14 falls of 20 % or more; none is suspected. Of splits put
+into them on 150 random days each, 3:2 to 10:1 and 1:2 to 1:10, 79 to 94 % are found; of 4:3 and 5:4 71 % with an open, none
+without. Simulated crashes of 25 to 75 % on closes alone are suspected in 8 % (days three times as wild after them) to 29 %
+(as calm as before); with volume in at most 5 %. On closes alone Apple's fall by 52 % on 2000-09-29 is suspected, with its
+opens and volumes it is not.
 """
 
 from dataclasses import dataclass
