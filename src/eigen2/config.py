@@ -50,6 +50,8 @@ class RunConfig(Section):
 class CheckpointConfig(Section):
     every: int = Field(1, ge=1, json_schema_extra=OPERATES)
     """Steps between checkpoints; the last step always gets one."""
+    parity: float = Field(0.0, ge=0, le=0.5, json_schema_extra=OPERATES)
+    """Share of parity beside the objects of a checkpoint, e.g. 0.05: one of twenty may be damaged and is computed again."""
 
 
 class CloudConfig(Section):

@@ -31,6 +31,7 @@ class Checkpointer:
         self.run, self.config, self.trainer, self.identity = run, config, trainer, identity
         self.own_data, self.journal, self._say, self.inexact = own_data, journal, say, inexact
         self._sealed = sealed_files(run)
+        run.checkpoints.parity = config.checkpoint.parity
         self._saver: BackgroundSaver[Manifest] = BackgroundSaver()
         self._failing = False
         self._owed_best = False

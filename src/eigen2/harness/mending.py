@@ -12,11 +12,11 @@ from typing import Any
 from eigen2.cloud.copies import RunCopy
 from eigen2.harness.run import Run
 from eigen2.store.aside import keep_aside, move_aside
-from eigen2.store.checkpoints import Checkpoint
+from eigen2.store.checkpoints import Checkpoint, without_replay
 from eigen2.store.durable import Buffer
 from eigen2.store.integrity import Show, Survey, unseen
 from eigen2.store.manifest import OWN_DATA, Manifest
-from eigen2.store.objects import Ref
+from eigen2.store.parity import healed
 from eigen2.store.retention import NAMES, RESUMABLE
 
 
@@ -64,9 +64,13 @@ class Mending:
     def fetch_objects(self, show: Show = unseen) -> None:
         """Good copies of damaged and missing objects, each put in place by one rename when it is proven."""
         refs = {ref.hash: ref.size for m in self.manifests.values() for ref in m.objects.values()}
+        for name in self.bad:
+            keep_aside(self.run.path, self.objects.path(name))
+        for name in healed(self.objects, self.manifests.values(), self.bad):
+            self.bad.discard(name)
+            self.account.rebuilt.append(f"object {name[:16]}... from parity, bit for bit")
         total, done = sum(refs.get(name, 0) for name in self.bad), 0
         for name in sorted(self.bad):
-            keep_aside(self.run.path, self.objects.path(name))
             if copy := self._given(name, refs.get(name)):
                 self.bad.discard(name)
                 self.account.fetched.append(f"object {name[:16]}... from {copy}")
@@ -194,9 +198,8 @@ class Mending:
         elif old is not None:
             for other in known.values():
                 if other.step == old.step:
-                    kept = {n: ref for n, ref in other.objects.items() if not n.startswith("replay/")}
                     self.account.rebuilt.append(f"checkpoint '{name}' from '{other.name}', the same state")
-                    return replace(other, objects=kept, replay=None, replay_step=None)
+                    return without_replay(other)
         return None
 
     def _is_done(self) -> bool:
@@ -212,7 +215,9 @@ class Mending:
 
     def _not_exact(self, name: str, old: Manifest | None) -> Manifest | None:
         """What can be done without what is lost: fewer transitions, or the state of a checkpoint to look at."""
-        if old is not None and all(logical.startswith("replay/") for logical in self._lost_in(old)):
+        if old is not None and all(
+            logical.startswith(("replay/", "parity/")) for logical in self._lost_in(old)
+        ):
             return self._without_segments(old)
         if name != "latest":
             return None
@@ -261,10 +266,10 @@ class Mending:
         self.bad -= manifest_segments(left.manifest).keys()
         if left.lost and said not in self.account.lost:
             self.account.lost.append(said)
-        kept: dict[str, Ref] = {n: ref for n, ref in manifest.objects.items() if not n.startswith("replay/")}
-        kept |= {f"replay/{name}": refs[name] for name in manifest_segments(left.manifest)}
+        light = without_replay(manifest)
+        kept = {**light.objects} | {f"replay/{name}": refs[name] for name in manifest_segments(left.manifest)}
         inexact = manifest.inexact if left.lost == 0 else (*manifest.inexact, said)
-        return replace(manifest, objects=kept, replay=left.manifest, inexact=inexact)
+        return replace(manifest, objects=kept, replay=left.manifest, inexact=inexact, parity=light.parity)
 
 
 def _today() -> str:

@@ -20,6 +20,7 @@ from eigen2.harness.console import TrainingConsole
 from eigen2.harness.datasets import RunDatasets
 from eigen2.harness.directory import check_name, create_run, find_run
 from eigen2.harness.expected import load_state, require_memory, state_bytes
+from eigen2.harness.healing import newest_healed
 from eigen2.harness.identity import check_config, check_data, check_resumable, identity
 from eigen2.harness.loop import restore, train
 from eigen2.harness.outcome import note_actual
@@ -214,7 +215,7 @@ def _resumed(
             screen.say(lock.warning)
         # A file that is named now is read, whatever the run keeps.
         named = names_own_file(config, overrides)
-        recovery = run.checkpoints.newest_good(own_data=not named)
+        recovery = newest_healed(run, not named, screen.say)
         tell_refused(recovery, screen.say)
         checkpoint = recovery.checkpoint
         # A run that was killed in its very first save begins anew, with the data that it began with.

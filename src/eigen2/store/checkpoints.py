@@ -164,6 +164,8 @@ class Checkpoints:
         self.directory = run_dir / "checkpoints"
         self.objects = Objects(run_dir / "objects", fence)
         self.pinned, self._fence = pinned, fence
+        self.parity = 0.0
+        """Share of parity that a save adds; 0 for none."""
         self._proven: dict[str, bytes] = {}
         """Texts of the manifests whose checkpoints this process has written or read completely."""
 
@@ -273,13 +275,16 @@ class Checkpoints:
             with self.objects.batch():
                 stored = self._put_state(new)
                 replay = self._put_replay(new, existing.values())
+                replay_refs = {f"replay/{ref.hash}": ref for ref in replay.objects}
+                groups, parity = self._put_parity(stored, replay_refs, existing)
         except Exception as error:
             self._collect_after(error)
             raise
         manifest = replace(
-            _manifest("latest", new, stored | {f"replay/{ref.hash}": ref for ref in replay.objects}),
+            _manifest("latest", new, stored | replay_refs | parity),
             replay=replay.manifest,
             replay_step=replay.step,
+            parity=groups,
         )
         committed = self._commit(manifest, plan, existing)
         self.collect_garbage()
@@ -356,8 +361,7 @@ class Checkpoints:
         return [name for name in present if name not in live]
 
     def _commit(self, manifest: Manifest, plan: Plan, existing: Mapping[str, Manifest]) -> Manifest:
-        kept = {name: ref for name, ref in manifest.objects.items() if not name.startswith("replay/")}
-        light = replace(manifest, objects=kept, replay=None, replay_step=None)
+        light = without_replay(manifest)
         new = [replace(existing["latest"], name="previous")] if plan.rotate else []
         new += [replace(manifest if name in RESUMABLE else light, name=name) for name in plan.write]
         return self.commit(new)[-1]
@@ -405,6 +409,21 @@ class Checkpoints:
                     "goes on.",
                     path.parents[1],
                 )
+
+    def _put_parity(
+        self, state: Mapping[str, Ref], replay: Mapping[str, Ref], existing: Mapping[str, Manifest]
+    ) -> tuple[dict[str, tuple[str, ...]], dict[str, Ref]]:
+        """Groups and parity objects of a save; none unless they are asked for."""
+        if not self.parity:
+            return {}, {}
+        from eigen2.store.parity import PREFIX, put_parity
+
+        before = max(existing.values(), key=lambda manifest: manifest.step, default=None)
+        families = [{ref.hash: ref.size for ref in family.values()} for family in (state, replay)]
+        groups, refs = put_parity(
+            self.objects, families, {} if before is None else before.parity, self.parity
+        )
+        return groups, {f"{PREFIX}{ref.hash}": ref for ref in refs}
 
     def _put_replay(self, new: NewCheckpoint, existing: Iterable[Manifest]) -> "_StoredReplay":
         if new.replay is None:
@@ -464,6 +483,15 @@ def _manifest(name: str, new: NewCheckpoint, objects: Mapping[str, Ref]) -> Mani
         sealed=new.sealed,
         inexact=new.inexact,
     )
+
+
+def without_replay(manifest: Manifest) -> Manifest:
+    """The checkpoint as one to look at, which names no replay, nor the parity of it."""
+    kept = {n: ref for n, ref in manifest.objects.items() if not n.startswith(("replay/", "parity/"))}
+    there = {ref.hash for ref in kept.values()}
+    groups = {name: members for name, members in manifest.parity.items() if there.issuperset(members)}
+    kept |= {n: manifest.objects[n] for n in (f"parity/{name}" for name in groups)}
+    return replace(manifest, objects=kept, replay=None, replay_step=None, parity=groups)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 from eigen2.errors import DamagedStateError
 from eigen2.store.checkpoints import Checkpoints
 from eigen2.store.manifest import Manifest, from_bytes
-from eigen2.store.retention import NAMES, live_objects
+from eigen2.store.retention import NAMES, RESUMABLE, live_objects
 
 ATTEMPTS = 5
 """A run that is training replaces its checkpoints while they are read; the check then starts again."""
@@ -101,7 +101,8 @@ def reported(checkpoints: Checkpoints, found: Survey) -> Report:
     ]
     orphaned = [str(objects.path(name)) for name in found.sizes if name not in live]
     orphaned += [str(path) for path in objects.strangers()]
-    newest = max(found.manifests.values(), key=lambda manifest: manifest.step, default=None)
+    resumable = [manifest for name, manifest in found.manifests.items() if name in RESUMABLE]
+    newest = max(resumable, key=lambda manifest: manifest.step, default=None)
     return Report(
         manifests=tuple(found.manifests),
         objects=len(found.sizes),

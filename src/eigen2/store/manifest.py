@@ -57,6 +57,8 @@ class Manifest:
     """Names of the checkpoints that existed when this one was committed, itself included: none of them ever leaves."""
     inexact: tuple[str, ...] = ()
     """Why the state is no longer what an undamaged run would have computed, a sentence for each repair."""
+    parity: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Name of each parity object -> names of the objects it protects (`store/parity.py`)."""
 
     @property
     def bytes(self) -> int:
@@ -159,6 +161,7 @@ class _Fields(_Checked):
     sealed: Annotated[list[ShortText], Field(max_length=100)] = []
     beside: Annotated[list[ShortText], Field(max_length=100)] = []
     inexact: Annotated[list[LongText], Field(max_length=1000)] = []
+    parity: dict[Hash, list[Hash]] = {}
 
 
 def _typed(body: Mapping[str, Any]) -> dict[str, Any]:
@@ -166,7 +169,9 @@ def _typed(body: Mapping[str, Any]) -> dict[str, Any]:
     found = _Fields.model_validate(body)
     objects = {name: Ref(ref.hash, ref.size) for name, ref in found.objects.items()}
     lists = {name: tuple(getattr(found, name)) for name in ("sealed", "beside", "inexact")}
-    return {name: getattr(found, name) for name in found.model_fields_set} | {"objects": objects, **lists}
+    parity = {name: tuple(members) for name, members in found.parity.items()}
+    known = {name: getattr(found, name) for name in found.model_fields_set}
+    return known | {"objects": objects, "parity": parity, **lists}
 
 
 def _reason(error: ValidationError) -> str:
