@@ -91,7 +91,9 @@ class Troubles:
         fault = Fault(
             life.root, self.world.base / "faults.log", first, FOREVER if dead else first, error, reads
         )
-        self._faulty(life, fault, words, (0, 4, 5) if reads else (0, 4))
+        # A place that may not be written to is the user's to choose; a file that cannot be read is damage.
+        allowed = (0, 4, *((2,) if error == errno.EROFS else ()), *((5,) if reads else ()))
+        self._faulty(life, fault, words, allowed)
 
     def dead_disk(self, life: Life, *words: str | Path) -> None:
         self.fault(life, *words, dead=True)
