@@ -33,7 +33,6 @@ def examined(
     return findings
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_a_sample_of_failing_operations_loses_nothing_and_changes_no_bit(disk: FailingDisk) -> None:
     """Spread over the whole run, each error in turn."""
