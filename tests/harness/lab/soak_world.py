@@ -97,7 +97,10 @@ class Process:
 
     def __init__(self, out: Path, *words: str | Path) -> None:
         self.out, self.err = out, out.with_suffix(".err")
-        environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": PLUG_INS}
+        # The package under test is the one that the tests import, also when it is not the installed one.
+        inherited = [os.environ["PYTHONPATH"]] if "PYTHONPATH" in os.environ else []
+        paths = os.pathsep.join([PLUG_INS, *inherited])
+        environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": paths}
         with open(self.out, "w") as told, open(self.err, "w") as complained:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "eigen2", *map(str, words)],
