@@ -144,7 +144,7 @@ def plan(
 def evaluate(
     arguments: Annotated[list[str] | None, typer.Argument(metavar="RUN", help="A run; or overrides with --policy.", show_default=False)] = None,
     split: Annotated[str, typer.Option("--split", help="validation, or holdout: days that took no part in training; every use is counted, and the bar rises with it.")] = "validation",
-    policy: Annotated[str | None, typer.Option("--policy", help="A benchmark by name (equal_weight, rebalanced, random, cash, oracle) instead of a run.")] = None,
+    policy: Annotated[str | None, typer.Option("--policy", help="A benchmark by name (equal_weight, rebalanced, ridge, random, cash, oracle) instead of a run.")] = None,
     env_id: EnvId = None,
     root: Root = Path("runs"),
     as_json: Json = False,

@@ -79,6 +79,11 @@ def run_policy(core: TradingCore, policy: Policy, split: Split) -> Backtest:
     return _play(core, policy, np.full(core.batch, split.start), trading_days)
 
 
+def play(market: MarketData, strategy: Strategy, split: Split, draws: int = 1) -> Backtest:
+    """A strategy over the whole split, `draws` times side by side."""
+    return run_policy(TradingCore(market, strategy.config, draws), strategy.policy, split)
+
+
 def run_windows(core: TradingCore, policy: Policy, starts: npt.ArrayLike, trading_days: int) -> Backtest:
     """Episodes of the same length from different days `starts` [B], one portfolio each."""
     return _play(core, policy, np.asarray(starts), trading_days)

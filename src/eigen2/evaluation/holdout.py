@@ -47,6 +47,33 @@ class HoldoutUses:
     damaged: int = 0
     """Lines of the ledger that could not be read."""
 
+    def to_json(self) -> dict[str, Any]:
+        counted = {
+            "uses": self.total,
+            "champions": self.champions,
+            "trials": self.trials,
+            "ledger": self.ledger,
+            "damaged_lines": self.damaged,
+        }
+        return {"holdout": counted, "holdout_use": self.use}
+
+    def notes(self) -> tuple[str, ...]:
+        """What to know about a result on this holdout."""
+        notes = []
+        if self.total == 1:
+            notes.append(
+                "this holdout was opened for the first time, and is spent by it: every other champion or policy "
+                "shown to it, by whichever run, must now clear a higher bar"
+            )
+        elif self.champions > 1:
+            notes.append(
+                f"{self.champions} different champions were shown to this holdout: it is no longer fresh, and the "
+                "bar is higher"
+            )
+        if self.damaged:
+            notes.append(f"{self.damaged} lines of {self.ledger} cannot be read and are not counted")
+        return tuple(notes)
+
 
 @dataclass(frozen=True)
 class Sketch:

@@ -11,8 +11,7 @@ from eigen2 import seeds
 from eigen2.envs.config import TradingConfig
 from eigen2.envs.trading import TradingCore
 from eigen2.errors import ConfigError
-from eigen2.evaluation import overfitting
-from eigen2.evaluation.backtest import Backtest, Policy, Strategy, run_policy
+from eigen2.evaluation.backtest import Backtest, Policy, Strategy, play
 from eigen2.evaluation.holdout import HoldoutUses, open_holdout
 from eigen2.evaluation.ledger import TrialLedger
 from eigen2.evaluation.oracle import has_oracle, oracle_benchmark
@@ -21,8 +20,18 @@ from eigen2.evaluation.policies import cash_benchmark, equal_weight_benchmark, r
 from eigen2.evaluation.random_policy import activity_of, random_benchmark
 from eigen2.evaluation.record import Record, pair, record
 from eigen2.evaluation.result import Evaluation, HoldoutLedger
+from eigen2.evaluation.ridge import Ridge, known_ridge, ridge_benchmark
+from eigen2.evaluation.selection import selection
 from eigen2.evaluation.table import evaluation_table
-from eigen2.evaluation.verdict import Comparison, Edge, Verdict, compare, market_neutral, skill_verdict
+from eigen2.evaluation.verdict import (
+    Comparison,
+    Edge,
+    Verdict,
+    beside_ridge,
+    compare,
+    edge,
+    skill_verdict,
+)
 from eigen2.market.data import FloatArray, MarketData, Split
 
 RANDOM_DRAWS = 20
@@ -46,6 +55,9 @@ class MarketEvaluation:
     benchmarks: dict[str, Record]
     comparison: Comparison
     """Champion against equal weight."""
+    over_ridge: Edge
+    """Champion's log return minus that of ridge regression."""
+    ridge: Ridge
     trials: int
     effective_trials: float | None
     validation_deflated_sharpe: float | None
@@ -80,6 +92,8 @@ class MarketEvaluation:
             "excess": {"over": "equal_weight", "days": self.comparison.days, **_edge(self.comparison.excess)},
             "alpha": {"beta": self.comparison.beta, **_edge(self.comparison.alpha)},
             "equal_risk": self.comparison.equal_risk,
+            "over_ridge": {"annual": self.over_ridge.annual, "ci": pair(self.over_ridge.ci)},
+            "ridge": self.ridge.to_json(),
             "candidates": self.verdict.candidates,
             "trials": self.trials,
             "effective_trials": self.effective_trials,
@@ -87,7 +101,7 @@ class MarketEvaluation:
             "validation_deflated_sharpe": self.validation_deflated_sharpe,
             "pbo": self.pbo,
             "holdout_looks": 0 if self.uses is None else self.uses.total,
-            **_use_facts(self.uses),
+            **({} if self.uses is None else self.uses.to_json()),
             "share_of_oracle": self.share_of_oracle,
             "caveats": list(self.caveats),
         }
@@ -133,7 +147,9 @@ def evaluate_market_policy(
         uses = open_holdout(
             holdouts, market, champion=champion_fingerprint, name="champion", trials=trials, records=records
         )
-    found = evaluate_market(market, config, policy, split, seed=seed, ledger=ledger, uses=uses).result()
+    found = evaluate_market(
+        market, config, policy, split, seed=seed, ledger=ledger, uses=uses, records=records
+    ).result()
     return replace(found, facts={**found.facts, "champion_fingerprint": champion_fingerprint})
 
 
@@ -146,20 +162,23 @@ def evaluate_market(
     seed: int,
     ledger: TrialLedger | None = None,
     uses: HoldoutUses | None = None,
+    records: Iterable[Mapping[str, Any]] = (),
 ) -> MarketEvaluation:
     """Plays `policy` over the whole `split` (validation or holdout) against the benchmarks.
 
     `ledger` holds the trials among which the champion was chosen; without one, as for a named policy, there was no
     choice to correct for. `uses` counts this use of the holdout. `seed` must be the one the market was loaded with.
+    Ridge regression is not fitted again when an earlier evaluation in `records` has done it.
     """
     days = evaluation_split(market, split)
     champion = policy if isinstance(policy, Strategy) else Strategy("champion", config, policy)
-    played = _play(market, champion, days)
-    effective, selection, pbo = _selection(market, config, champion, ledger, seed)
+    played = play(market, champion, days)
+    effective, on_validation, pbo = selection(market, config, champion, ledger, seed)
     chosen_here = split == "validation" and ledger is not None
+    ridge = known_ridge(market, config, records)
     backtests = {
-        benchmark.name: _play(market, benchmark, days, _draws(benchmark.name))
-        for benchmark in _benchmarks(market, config, champion, played, days, seed)
+        benchmark.name: play(market, benchmark, days, _draws(benchmark.name))
+        for benchmark in _benchmarks(market, config, champion, played, days, seed, ridge)
     }
     comparison = compare(
         played.log_returns[0],
@@ -168,18 +187,26 @@ def evaluate_market(
         seeds.generator(seed, "evaluation.comparison"),
         candidates=1 if uses is None else uses.champions,
     )
-    records = {name: record(backtest, _sharpe_stream(seed, name)) for name, backtest in backtests.items()}
+    over_ridge = edge(
+        played.log_returns[0] - backtests["ridge"].log_returns[0],
+        market.periods_per_year,
+        seeds.generator(seed, "evaluation.ridge"),
+    )
+    verdict = skill_verdict(comparison, int(played.trades[0]), split, effective if chosen_here else None)
+    figures = {name: record(backtest, _sharpe_stream(seed, name)) for name, backtest in backtests.items()}
     return MarketEvaluation(
         market=market.name,
         split=split,
         name=champion.name,
-        verdict=skill_verdict(comparison, int(played.trades[0]), split, effective if chosen_here else None),
+        verdict=beside_ridge(verdict, over_ridge),
         champion=record(played, _sharpe_stream(seed, "champion")),
-        benchmarks=records,
+        benchmarks=figures,
         comparison=comparison,
+        over_ridge=over_ridge,
+        ridge=ridge,
         trials=ledger.trials if ledger is not None else 0,
         effective_trials=effective,
-        validation_deflated_sharpe=selection,
+        validation_deflated_sharpe=on_validation,
         pbo=pbo,
         uses=uses,
         share_of_oracle=_share_of_oracle(played, backtests),
@@ -200,10 +227,6 @@ def evaluation_split(market: MarketData, name: str) -> Split:
     return market.split(name)
 
 
-def _play(market: MarketData, strategy: Strategy, days: Split, draws: int = 1) -> Backtest:
-    return run_policy(TradingCore(market, strategy.config, draws), strategy.policy, days)
-
-
 def _sharpe_stream(seed: int, name: str) -> np.random.Generator:
     return seeds.generator(seed, f"evaluation.sharpe.{name}")
 
@@ -213,7 +236,13 @@ def _draws(name: str) -> int:
 
 
 def _benchmarks(
-    market: MarketData, config: TradingConfig, champion: Strategy, played: Backtest, days: Split, seed: int
+    market: MarketData,
+    config: TradingConfig,
+    champion: Strategy,
+    played: Backtest,
+    days: Split,
+    seed: int,
+    ridge: Ridge,
 ) -> list[Strategy]:
     """What the champion is compared with; random play imitates the activity of the champion, under the champion's rules."""
     decisions = days.days - 1 - TradingCore(market, champion.config, 1).settlement_days
@@ -221,33 +250,13 @@ def _benchmarks(
     benchmarks = [
         equal_weight_benchmark(market, config, days),
         rebalanced_benchmark(config),
+        ridge_benchmark(market, config, ridge),
         random_benchmark(champion.config, activity, seeds.generator(seed, "evaluation.random")),
         cash_benchmark(config),
     ]
     if has_oracle(config.data):
         benchmarks.append(oracle_benchmark(market, config, seed))
     return benchmarks
-
-
-def _selection(
-    market: MarketData, config: TradingConfig, champion: Strategy, ledger: TrialLedger | None, seed: int
-) -> tuple[float | None, float | None, float | None]:
-    """Effective trials, deflated Sharpe ratio on the validation days and PBO; all None without trials."""
-    if ledger is None or ledger.trials == 0:
-        return None, None, None
-    days = market.validation
-    own = _play(market, champion, days).log_returns[0]
-    equal_weight = _play(market, equal_weight_benchmark(market, config, days), days).log_returns[0]
-    alpha, _ = market_neutral(np.expm1(own), np.expm1(equal_weight))
-    tried, _ = market_neutral(
-        np.expm1(ledger.returns.astype(np.float64)), np.expm1(ledger.benchmark.astype(np.float64))
-    )
-    effective = overfitting.effective_trials(tried, seeds.generator(seed, "evaluation.trials"))
-    return (
-        effective,
-        overfitting.deflated_sharpe(alpha, effective),
-        overfitting.backtest_overfitting(ledger.excess),
-    )
 
 
 def _share_of_oracle(played: Backtest, backtests: dict[str, Backtest]) -> float | None:
@@ -260,38 +269,9 @@ def _share_of_oracle(played: Backtest, backtests: dict[str, Backtest]) -> float 
 
 def _caveats(chosen_here: bool, uses: HoldoutUses | None) -> tuple[str, ...]:
     if chosen_here:
-        return (
-            "the champion was chosen on these validation days; `eigen2 evaluate RUN --split holdout` is the fair test, "
-            "once",
-        )
-    if uses is None:
-        return ()
-    notes = []
-    if uses.total == 1:
-        notes.append(
-            "this holdout was opened for the first time, and is spent by it: every other champion or policy shown to it, "
-            "by whichever run, must now clear a higher bar"
-        )
-    elif uses.champions > 1:
-        notes.append(
-            f"{uses.champions} different champions were shown to this holdout: it is no longer fresh, and the bar is higher"
-        )
-    if uses.damaged:
-        notes.append(f"{uses.damaged} lines of {uses.ledger} cannot be read and are not counted")
-    return tuple(notes)
-
-
-def _use_facts(uses: HoldoutUses | None) -> dict[str, Any]:
-    if uses is None:
-        return {}
-    counted = {
-        "uses": uses.total,
-        "champions": uses.champions,
-        "trials": uses.trials,
-        "ledger": uses.ledger,
-        "damaged_lines": uses.damaged,
-    }
-    return {"holdout": counted, "holdout_use": uses.use}
+        fair = "`eigen2 evaluate RUN --split holdout` is the fair test, once"
+        return (f"the champion was chosen on these validation days; {fair}",)
+    return () if uses is None else uses.notes()
 
 
 def _edge(edge: Edge) -> dict[str, Any]:

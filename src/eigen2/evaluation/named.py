@@ -10,10 +10,11 @@ from eigen2.evaluation.oracle import has_oracle, oracle_benchmark
 from eigen2.evaluation.policies import cash_benchmark, equal_weight_benchmark, rebalanced_benchmark
 from eigen2.evaluation.random_policy import random_benchmark, usual_activity
 from eigen2.evaluation.result import Evaluation, HoldoutLedger
+from eigen2.evaluation.ridge import fit_ridge, ridge_benchmark
 from eigen2.market.data import MarketData
 from eigen2.market.load import load_market
 
-POLICIES = ("equal_weight", "rebalanced", "random", "cash", "oracle")
+POLICIES = ("equal_weight", "rebalanced", "ridge", "random", "cash", "oracle")
 
 
 def evaluate_named(
@@ -39,6 +40,8 @@ def named_policy(name: str, market: MarketData, config: TradingConfig, split: st
         return equal_weight_benchmark(market, config, evaluation_split(market, split))
     if name == "rebalanced":
         return rebalanced_benchmark(config)
+    if name == "ridge":
+        return ridge_benchmark(market, config, fit_ridge(market, config))
     if name == "cash":
         return cash_benchmark(config)
     if name == "random":

@@ -22,7 +22,7 @@ overfitting is shown and does not decide: in a population that has converged the
 among them is a coin flip, and PBO is near one half with real skill and without.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -150,6 +150,19 @@ def skill_verdict(comparison: Comparison, trades: int, split: str, trials: float
             else f"{NO_EVIDENCE}: {earned}{missing}. {_power(comparison)}; {ADVICE}"
         )
     return Verdict(found, words, probability, candidates)
+
+
+def beside_ridge(verdict: Verdict, over_ridge: Edge) -> Verdict:
+    """The verdict with a sentence about the quant's own baseline."""
+    if over_ridge.sharpe is None and over_ridge.annual == 0.0:
+        words = "It earned exactly what ridge regression on the same features earned"
+    else:
+        side = "more" if over_ridge.annual >= 0.0 else "less"
+        words = (
+            f"It earned {abs(over_ridge.annual):.1%} a year {side} than ridge regression on the same features "
+            f"(95 % interval {over_ridge.ci.low:+.1%} to {over_ridge.ci.high:+.1%})"
+        )
+    return replace(verdict, sentence=f"{verdict.sentence}. {words}")
 
 
 def _missing(comparison: Comparison, probability: float | None) -> str | None:
