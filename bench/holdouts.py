@@ -76,8 +76,9 @@ def main() -> None:
     print(f"{'market':12} {'runs':>4} {'uses':>4} {'evidence of skill':>18} {'95 % alone':>19}")
     for kind in KINDS:
         cell = [r for r in results if r["kind"] == kind]
-        uses, praised, alone = (sum((r[key] for r in cell), []) for key in ("looks", "skill", "alone"))
-        print(f"{kind:12} {len(cell):4} {len(uses):4} {sum(praised):18} {sum(alone):19}")
+        uses = sum(len(r["looks"]) for r in cell)
+        praised, alone = (sum(sum(r[key]) for r in cell) for key in ("skill", "alone"))
+        print(f"{kind:12} {len(cell):4} {uses:4} {praised:18} {alone:19}")
     most = [max(max(r["looks"]) for r in results if (r["kind"], r["number"]) == holdout)
             for holdout in product(KINDS, numbers)]  # fmt: skip
     praised = sum(sum(r["skill"]) for r in results)

@@ -37,7 +37,8 @@ PENALTY = 0.01
 """Ridge penalty per row; features have unit variance."""
 FITTED = 2.0 / 3.0
 MOST_DAYS = 504
-CHUNK_ROWS = 1 << 16
+CHUNK_ROWS = 1 << 14
+"""Rows held in memory at a time."""
 
 
 @dataclass(frozen=True)
