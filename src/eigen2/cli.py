@@ -4,6 +4,7 @@ import errno
 import json
 import sys
 import traceback
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -334,6 +335,26 @@ def export(
     for name, why in facts.get("absent", {}).items():
         typer.echo(f"{name:22} not there yet: {why}")
     typer.echo(facts["directory"])
+
+
+@app.command()
+def explain(
+    words: Annotated[list[str] | None, typer.Argument(metavar="[KEY|SECTION|WORD]...", help="e.g. env.fee_bp, checkpoint or slippage; alg=NAME env=NAME for other presets.", show_default=False)] = None,
+    page: Annotated[bool, typer.Option("--page", help="All of them as a page, docs/settings.md.")] = False,
+    as_json: Json = False,
+) -> None:  # fmt: skip
+    """What settings mean: type, range, default, and their values in the chosen presets."""
+    from eigen2.harness.explain import explain as found_by
+    from eigen2.harness.explain import page as settings_page
+
+    if page:
+        typer.echo(settings_page(), nl=False)
+        return
+    found = found_by(words or [])
+    if as_json:
+        _print_json({"settings": [asdict(one) for one in found]})
+        return
+    typer.echo("\n".join(line for one in found for line in one.lines()))
 
 
 @app.command()

@@ -264,6 +264,11 @@ def _parsed(word: str) -> "Override":
     return parser.parse_override(f"{key}='{quoted}'")
 
 
+def config_choices(words: Sequence[str]) -> dict[str, str]:
+    """The presets that `alg=NAME env=NAME` choose; other overrides say nothing about them."""
+    return DEFAULTS | _choices(words)[0]
+
+
 def _env_preset(name: str) -> dict[str, Any]:
     known = read_presets("eigen2.conf.env")
     if name not in known:

@@ -115,6 +115,10 @@ def importing(section: Section, prefix: str = "") -> dict[str, str]:
     return found
 
 
+def operates(field: FieldInfo) -> bool:
+    return bool(_mark(field, "operates"))
+
+
 def _walk(cls: type[Section], prefix: str = "") -> Iterator[tuple[str, FieldInfo, type[Section]]]:
     for name, field in cls.model_fields.items():
         yield f"{prefix}{name}", field, cls

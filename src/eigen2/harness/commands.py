@@ -51,14 +51,18 @@ def memory_facts(run: str, root: Path) -> dict[str, Any]:
     """Growth, what grew, leak verdict; of a run that trains, too."""
     from eigen2.memory.verdict import assess
 
-    return _of_memory(run, root, lambda records: assess(records).to_json())
+    metadata = find_run(run, root).metadata()
+    compared = {
+        name: metadata[name] for name in ("forecast", "actual") if isinstance(metadata.get(name), dict)
+    }
+    return _of_memory(run, root, lambda records: assess(records).to_json()) | compared
 
 
 def memory_text(run: str, root: Path) -> str:
     """The last snapshot, the trend, and the verdict."""
     from eigen2.memory.pictures import account
 
-    return "\n".join(_of_memory(run, root, account))
+    return "\n".join([*_of_memory(run, root, account), *_compared(find_run(run, root).metadata())])
 
 
 def _of_memory(run: str, root: Path, look: Callable[[list[dict[str, Any]]], Result]) -> Result:
@@ -73,6 +77,22 @@ def _of_memory(run: str, root: Path, look: Callable[[list[dict[str, Any]]], Resu
         raise DamagedStateError(
             f"{log} is damaged: its records are not those of a run's memory ({type(error).__name__}: {str(error)[:200]})."
         ) from error
+
+
+def _compared(metadata: Mapping[str, Any]) -> list[str]:
+    """What was forecast, beside what a run that is done took."""
+    from eigen2.cloud.words import size_words
+
+    forecast, actual = metadata.get("forecast"), metadata.get("actual")
+    if not isinstance(forecast, dict) or not isinstance(actual, dict):
+        return []
+    named = {"memory": "ram_bytes", "disk": "disk_bytes", "upload": "upload_bytes"}
+    parts = [
+        f"{name} {size_words(forecast[key])}, took {size_words(actual[key])} ({forecast[key] / actual[key]:.2f})"
+        for name, key in named.items()
+        if isinstance(forecast.get(key), int) and isinstance(actual.get(key), int) and actual[key] > 0
+    ]
+    return [f"forecast at the start: {'; '.join(parts)}"] if parts else []
 
 
 def _of_replay(

@@ -50,9 +50,11 @@ def disk_use(config: Config, needs: Needs) -> dict[str, tuple[int, int]]:
     changing = needs.state - needs.best
     kept = needs.first_state + min(saves, 2) * changing
     chances = min(needs.evaluations, saves)
-    # Among many checkpoints the best is an older one, and the newest ones carry the same copy of it.
+    # Among many checkpoints the best is an older one, and the newest ones carry the same copy of it. Among a few it is as
+    # likely as not.
     older = not needs.best_is_newest and chances > 4
     kept += changing + needs.best if older else min(2, chances) * needs.best
+    kept += changing // 2 if 2 < chances <= 4 else 0
     kept += needs.best_agent
     sent = needs.first_state + saves * changing + chances * needs.best + needs.best_agent
     replay_kept, replay_sent, named, all_named = _replay_disk(config, needs)

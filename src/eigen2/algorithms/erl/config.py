@@ -40,8 +40,11 @@ class ERLConfig(AlgorithmConfig):
     learning_starts: int = Field(2_000, ge=0)
     """Transitions in replay before gradient training begins."""
     actor_lr: float = Field(3e-4, gt=0)
+    """Learning rate of the actors."""
     critic_lr: float = Field(2e-3, gt=0)
+    """Learning rate of the critics."""
     gamma: float = Field(0.95, ge=0, lt=1)
+    """Discount of a day, or of a step of the environment."""
     n_step: int = Field(5, ge=1)
     """Days of real reward before the critic takes over."""
     tau: float = Field(0.01, gt=0, le=1)
@@ -61,6 +64,7 @@ class ERLConfig(AlgorithmConfig):
     direct_steps: int = Field(0, ge=0)
     """Steps of the direct gradient through the accounting per learner and generation (markets only)."""
     direct_lr: float = Field(1e-3, gt=0)
+    """Learning rate along the direct gradient."""
     direct_noise: float = Field(0.0, ge=0)
     """Deviation of the noise on the learners' weights while the direct gradient is taken, in units of each layer's weights:
     they climb what their neighbourhood earns, as CEM does, and fit the training days less closely."""

@@ -38,6 +38,7 @@ class ModelConfig(Section):
     reward_bins: int = Field(101, ge=2)
     """Bins of two_hot."""
     learning_rate: float = Field(3e-4, gt=0)
+    """Learning rate at the beginning."""
     clip: float = Field(20.0, gt=0)
     """Largest gradient norm."""
     updates: int = Field(8, ge=1)
@@ -51,7 +52,9 @@ class ModelConfig(Section):
     latent_weight: float = Field(20.0, ge=0)
     """Weight of the latent prediction error; flow adds the velocity error to it."""
     reward_weight: float = Field(1.0, ge=0)
+    """Weight of the reward's error in the model's loss."""
     termination_weight: float = Field(1.0, ge=0)
+    """Weight of the termination's error in the model's loss."""
     reconstruction_weight: float = Field(1.0, ge=0)
     """Weight of the linear reconstruction of observations, which keeps the latent from forgetting what it may need."""
 
@@ -61,10 +64,15 @@ class ActorConfig(Section):
     """gaussian: tanh of a normal with learned, state-independent deviation; flow: noise carried to an action by a
     velocity field."""
     units: tuple[int, ...] = (400, 200, 100)
+    """Widths of the hidden layers."""
     learning_rate: float = Field(5e-4, gt=0)
+    """Learning rate at the beginning."""
     beta1: float = Field(0.7, ge=0, lt=1)
+    """Adam's decay of the mean gradient."""
     beta2: float = Field(0.95, ge=0, lt=1)
+    """Adam's decay of the squared gradient."""
     clip: float = Field(1.0, gt=0)
+    """Largest norm of the gradient."""
     updates: int = Field(1, ge=1)
     """Imagined rollouts, and actor steps, per iteration."""
     batch: int = Field(128, ge=1)
@@ -79,8 +87,11 @@ class CriticConfig(Section):
     members: int = Field(3, ge=1)
     """Value networks; their minimum is used."""
     units: tuple[int, ...] = (400, 200)
+    """Widths of the hidden layers."""
     learning_rate: float = Field(5e-4, gt=0)
+    """Learning rate at the beginning."""
     clip: float = Field(100.0, gt=0)
+    """Largest norm of the gradient."""
     epochs: int = Field(8, ge=1)
     """Passes over each imagined rollout."""
     minibatches: int = Field(4, ge=1)
@@ -110,6 +121,7 @@ class MultiTaskConfig(Section):
 class PWMConfig(AlgorithmConfig):
     kind: Literal["pwm"] = "pwm"
     iterations: int = Field(15_000, ge=1)
+    """Rounds of collecting, model training and policy training."""
     environments: int = Field(128, ge=1)
     """Copies of the environment that collect experience together."""
     steps: int = Field(16, ge=1)
@@ -124,6 +136,7 @@ class PWMConfig(AlgorithmConfig):
     recent_window: int = Field(0, ge=0, json_schema_extra=was("newest"))
     """Half of what model and policy learn from is drawn from this many most recent steps; 0: all stored steps alike."""
     gamma: float = Field(0.99, gt=0, lt=1)
+    """Discount of a step of the environment."""
     final_lr_scale: float = Field(0.02, gt=0, le=1, json_schema_extra=was("final_rate"))
     """Learning rates fall linearly to this fraction of their start at the last iteration."""
     actor_ema: float = Field(0.0, ge=0, lt=1, json_schema_extra=was("average"))
@@ -133,6 +146,7 @@ class PWMConfig(AlgorithmConfig):
     evaluate_every: int = Field(100, ge=1)
     """Iterations between closed-loop evaluations; the last iteration always has one."""
     evaluate_episodes: int = Field(20, ge=1)
+    """Episodes of each evaluation."""
     model: ModelConfig = ModelConfig()
     actor: ActorConfig = ActorConfig()
     critic: CriticConfig = CriticConfig()

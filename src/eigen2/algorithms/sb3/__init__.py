@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 class SB3Config(AlgorithmConfig):
     kind: Literal["sb3"] = "sb3"
     algorithm: Literal["sac", "td3", "ppo"] = "sac"
+    """Which of SB3's."""
     env_steps: int = Field(20_000, ge=1, json_schema_extra=OPERATES)
     """Length of the run, rounded up to whole steps. All schedules are constant, so nothing computed depends on it."""
     steps_per_round: int = Field(1_000, ge=1)
@@ -27,6 +28,7 @@ class SB3Config(AlgorithmConfig):
     evaluate_every: int = Field(1, ge=1)
     """Steps of the run between evaluations, by which the best policy is chosen."""
     evaluate_episodes: int = Field(5, ge=1)
+    """Episodes of each evaluation."""
 
 
 class SB3(VectorAlgorithm):
