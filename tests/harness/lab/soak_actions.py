@@ -13,8 +13,8 @@ from soak_world import LIVES, MOST_PROBLEMS, Life, World, lines
 
 
 class Soak:
-    def __init__(self, world: World, tell: Callable[[str], None]) -> None:
-        self.world, self.stream, self._tell = world, world.stream, tell
+    def __init__(self, world: World) -> None:
+        self.world, self.stream = world, world.stream
         self.troubles = Troubles(world)
         self._actions: dict[str, tuple[int, Callable[[Life], None]]] = {
             "train": (10, self.train),
@@ -34,7 +34,7 @@ class Soak:
             self.act()
             if time.monotonic() - told > 60:
                 told = time.monotonic()
-                self._tell(f"soak: {(told - began) / 60:.0f} min, {self.summary()}")
+                self.world.tell(f"soak: {(told - began) / 60:.0f} min, {self.summary()}")
         for life in list(world.lives):
             if not life.away:
                 self._do("conclude", life, lambda life: self.troubles.quiet(life, "--resume", life.path))
@@ -62,9 +62,12 @@ class Soak:
             action(life)
         except (OSError, ValueError, LookupError) as error:
             world.problem(f"{life}: the soak itself stumbled: {error!r}")
-        if life in world.lives and not world.examine(life):
-            if len(world.problems) > before or life.committed >= 0:
-                world.keep_evidence(life)
+        if life not in world.lives:
+            return
+        sound = world.examine(life)
+        if len(world.problems) > before:
+            world.keep_evidence(life)
+        if not sound:
             world.bury(life)
 
     # Actions

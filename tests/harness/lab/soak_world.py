@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -119,8 +119,10 @@ class Process:
 class World:
     """Places, processes and the account of what happened; `small` is a disk of a few megabytes, if there is one."""
 
-    def __init__(self, lab: Lab, base: Path, seed: int, small: Path | None) -> None:
-        self.lab, self.base, self.small = lab, base, small
+    def __init__(
+        self, lab: Lab, base: Path, seed: int, small: Path | None, tell: Callable[[str], None]
+    ) -> None:
+        self.lab, self.base, self.small, self.tell = lab, base, small, tell
         self.stream = random.Random(seed)
         self.bucket = base / "bucket"
         self.bucket.mkdir()
@@ -204,7 +206,9 @@ class World:
             self.same_bits(life.kind, life.path)
         if life.finished and not life.cloud:
             mine, wanted = story(self.seen(life.path)), self.undisturbed[life.kind].story
-            self.note([f"{life}: {name} differs" for name in wanted if mine[name] != wanted[name]])
+            for name in wanted:
+                if mine[name] != wanted[name]:
+                    self.problem(f"{life}: {name} differs")
         return len(self.problems) == before
 
     def _examine_bucket(self, life: Life) -> bool:
@@ -229,9 +233,7 @@ class World:
     def problem(self, what: str, done: Done | None = None) -> None:
         said = "" if done is None else f"\n  stdout: {done.out[-1500:]}\n  stderr: {done.err[-3000:]}"
         self.problems.append(f"[{self.doing}] {what}{said}")
-
-    def note(self, problems: list[str]) -> None:
-        self.problems += [f"[{self.doing}] {what}" for what in problems]
+        self.tell(self.problems[-1])
 
     # Places
 
@@ -249,9 +251,11 @@ class World:
             shutil.rmtree(self.in_bucket(life), ignore_errors=True)
 
     def keep_evidence(self, life: Life) -> None:
-        """A run about which something is wrong leaves the world and stays to be looked at."""
+        """A copy of a run about which something is wrong, to be looked at."""
         place = self.base / "evidence" / f"{len(self.problems)}-{life.name}"
-        shutil.copytree(self.seen(life.path), place, symlinks=True, dirs_exist_ok=True)
+        place.mkdir(parents=True, exist_ok=True)
+        if self.seen(life.path).exists():
+            shutil.copytree(self.seen(life.path), place, symlinks=True, dirs_exist_ok=True)
         (place / "problems.txt").write_text("\n\n".join(self.problems), encoding="utf-8")
 
     # The model
