@@ -75,7 +75,8 @@ class PlainTrading:
             return None
         open_ = float("nan") if market.open is None else float(market.open[self.day, column])
         if not isfinite(open_):
-            return Bar(close, close, close)
+            # Nothing comes after a fill at the close.
+            return Bar(close, close if self.config.target_fill == "same_close" else 0.0, close)
         high = float("nan") if market.high is None else float(market.high[self.day, column])
         return Bar(open_, max(open_, close, high if isfinite(high) else 0.0), close)
 
@@ -113,13 +114,15 @@ class PlainTrading:
 
     def _trade_orders(self, bars: dict[int, Bar | None], action: npt.NDArray[np.floating]) -> None:
         coefficients = [float(value) for value in action[:, 0]]
-        if self.config.actions == "orders":
-            for symbol in list(self.positions):
-                bar = bars[symbol]
-                if bar is not None and coefficients[symbol] < 0:
-                    self._sell(symbol, bar.fill)
+        held = set(self.positions)
+        for symbol in list(self.positions):
+            bar, position = bars[symbol], self.positions[symbol]
+            unwanted = self.config.actions == "orders" and coefficients[symbol] < 0
+            reached = self.config.target_fill == "next_day" and position.last_price >= position.target
+            if bar is not None and (unwanted or reached):
+                self._sell(symbol, bar.fill)
         if self.day <= self.last_decision:
-            self._open(bars, coefficients, action)
+            self._open({s: None if s in held else bar for s, bar in bars.items()}, coefficients, action)
         for symbol in list(self.positions):
             bar, position = bars[symbol], self.positions[symbol]
             if bar is None:

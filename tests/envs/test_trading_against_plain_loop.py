@@ -23,11 +23,12 @@ def random_actions(core, rng):
 
 @pytest.mark.parametrize("rules", RULES, ids=str)
 @pytest.mark.parametrize("bars", [True, False], ids=["bars", "close-only"])
-def test_core_equals_a_plain_loop_over_positions(markets, plain, rules, bars):
+@pytest.mark.parametrize("target_fill", ["next_day", "same_close"])
+def test_core_equals_a_plain_loop_over_positions(markets, plain, rules, bars, target_fill):
     market = markets.random_market(
         3, 60, 7, tradable=(0, 1, 3, 4, 6), volatility=0.08, bars=bars, unknown=0.1, delisted=0.4
     )
-    config = TradingConfig(trading_days=30, delisting_penalty=0.25, **rules)
+    config = TradingConfig(trading_days=30, delisting_penalty=0.25, target_fill=target_fill, **rules)
     batch = 6
     core, rng = TradingCore(market, config, batch), np.random.default_rng(5)
     starts, lengths = rng.integers(0, 10, batch), rng.integers(5, 20, batch)

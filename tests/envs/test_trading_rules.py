@@ -77,8 +77,20 @@ def test_a_gap_over_the_target_fills_at_the_open(make_core):
     assert core.cash[0] == pytest.approx(0.9 + 0.1 * 1.20)
 
 
-def test_without_bars_a_close_above_the_target_fills_at_that_close(make_core):
+def test_without_bars_a_close_above_the_target_is_sold_at_the_next_close_and_not_bought_back_there(make_core):
     core = make_core([[100, 100, 118, 90]])
+    core.reset(0)
+    core.step(order(core, 1.0, target=target_of(0.10)))
+    core.step(order(core, 0.0))
+    assert core.equity[0] == pytest.approx(0.9 + 0.1 * 1.18)
+    assert core.cash[0] == pytest.approx(0.9)
+    core.step(order(core, 1.0))
+    assert core.cash[0] == pytest.approx(0.9 + 0.1 * 0.90)
+    assert core.shares[0, 0] == 0.0
+
+
+def test_the_first_versions_sold_at_the_close_that_reached_the_target(make_core):
+    core = make_core([[100, 100, 118, 90]], target_fill="same_close")
     core.reset(0)
     core.step(order(core, 1.0, target=target_of(0.10)))
     core.step(order(core, 0.0))

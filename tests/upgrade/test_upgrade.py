@@ -97,6 +97,19 @@ def test_a_key_that_is_newer_than_a_run_takes_its_default(lab: Lab, finished: Pa
     assert "env.fee_bp: 10.0 -> 3.5" in refused.err
 
 
+def test_a_rule_that_is_newer_than_a_run_is_not_applied_to_it(
+    lab: Lab, finished: Path, tmp_path: Path
+) -> None:
+    """Targets of close-only prices used to be filled at the close that reached them; new runs fill them the day after."""
+    run = Path(shutil.copytree(finished, tmp_path / "mine"))
+    assert lab.run("train", "--show-config", "--json").json["config"]["env"]["target_fill"] == "next_day"
+    _forget(run, "target_fill")
+    refused = lab.run("train", "--resume", run, "env.target_fill=next_day")
+    assert refused.code == 2
+    assert "env.target_fill: same_close -> next_day" in refused.err
+    assert lab.run("train", "--resume", run, "env.target_fill=same_close", "alg.generations=4").code == 0
+
+
 def test_a_config_of_a_later_version_is_refused_by_a_sentence_with_both_versions(
     lab: Lab, finished: Path, tmp_path: Path
 ) -> None:

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from eigen2.market.catalogue import canonical_name
 from eigen2.market.config import MarketConfig
-from eigen2.section import MayImport, Section
+from eigen2.section import MayImport, Section, before
 
 
 class EnvConfig(Section):
@@ -46,6 +46,9 @@ class TradingConfig(MarketConfig, EnvConfig):
     """Lowest sale target, as a fraction of the entry price."""
     target_high: float = Field(0.50, gt=0.0)
     """Highest sale target."""
+    target_fill: Literal["next_day", "same_close"] = Field("next_day", json_schema_extra=before("same_close"))
+    """Where prices have no opens, a position that closes at its target is sold: next_day, at the next fill, as every other
+    order; same_close, at the very close that told so, as the first versions had it."""
     position_fraction: float = Field(0.10, gt=0.0, le=1.0)
     """Share of equity a new position takes: there are ceil(1 / this) slots, and each new position takes an equal
     share of the cash that is free for the empty ones (orders and original)."""

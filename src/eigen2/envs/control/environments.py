@@ -78,6 +78,12 @@ class Task(ABC):
     note: str | None = None
     """What must be said beside every score."""
 
+    @property
+    def action_bounds(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """(low, high) of the environment's own actions, onto which [-1, 1] is stretched."""
+        high = np.ones(self.action_size, np.float32)
+        return -high, high
+
     def __init__(self) -> None:
         self._opened: list[Environments] = []
         self._kept: dict[tuple[int, int], Environments] = {}
@@ -106,6 +112,14 @@ class Task(ABC):
     @abstractmethod
     def _make(self, count: int, threads: int) -> Environments:
         """Environments that have neither been restarted nor reset."""
+
+
+def stretched(action: NDArray[Any], low: NDArray[Any], high: NDArray[Any]) -> NDArray[Any]:
+    """Actions [n, action_size] in [-1, 1] onto an environment's own bounds. -> [n, ...]"""
+    unit = 0.5 * (np.clip(action, -1.0, 1.0) + 1.0)
+    wide = low + unit.reshape(len(action), *low.shape) * (high - low)
+    bounded: NDArray[Any] = np.clip(wide, low, high).astype(low.dtype)
+    return bounded
 
 
 def checked_seeds(seeds: Sequence[int], count: int) -> Sequence[int]:

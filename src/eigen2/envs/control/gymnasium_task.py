@@ -14,7 +14,15 @@ from numpy.typing import NDArray
 
 from eigen2 import seeds
 from eigen2.envs.config import GymConfig
-from eigen2.envs.control.environments import Bools, Environments, Floats32, Step, Task, checked_seeds
+from eigen2.envs.control.environments import (
+    Bools,
+    Environments,
+    Floats32,
+    Step,
+    Task,
+    checked_seeds,
+    stretched,
+)
 from eigen2.envs.gym import GymEnv, make_gym
 from eigen2.errors import DamagedStateError, DataError
 
@@ -38,6 +46,10 @@ class GymnasiumTask(Task):
             )
         self.episode_steps = None if probe.spec is None else probe.spec.max_episode_steps
         probe.close()
+
+    @property
+    def action_bounds(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        return self.action_space.low, self.action_space.high
 
     def _make(self, count: int, threads: int) -> Environments:
         return GymnasiumEnvironments(self, count)
@@ -76,11 +88,11 @@ class GymnasiumEnvironments(Environments):
                 f"{self.task.name} needs finite actions of shape {(self.count, self.task.action_size)}"
             )
         taken = action.astype(np.float32)
-        stretched = self._stretched(taken)
+        wide = stretched(taken, *self.task.action_bounds)
         successor, reward = self.observation.copy(), np.zeros(self.count)
         terminated, truncated = np.zeros((2, self.count), dtype=np.bool_)
         for i in np.flatnonzero(self._playing).tolist():
-            successor[i], reward[i], terminated[i], truncated[i] = self._act(i, stretched[i])
+            successor[i], reward[i], terminated[i], truncated[i] = self._act(i, wide[i])
         if not np.isfinite(reward).all():
             raise DataError(f"env.id={self.task.name} returned a reward that is not finite")
         truncated &= ~terminated
@@ -118,7 +130,7 @@ class GymnasiumEnvironments(Environments):
         parts = np.split(np.asarray(state["actions"]).astype(np.float32), np.cumsum(lengths)[:-1])
         for i, actions in enumerate(parts):
             self.observation[i] = self._start(i)
-            for action in self._stretched(actions):
+            for action in stretched(actions, *self.task.action_bounds):
                 self.observation[i] = self._act(i, action)[0]
             self._actions[i] = list(actions)
         if not np.array_equal(self.observation, np.asarray(state["observation"])):
@@ -140,14 +152,6 @@ class GymnasiumEnvironments(Environments):
     def _reset(self, i: int, seed: int) -> Floats32:
         observation, _ = self._envs[i].reset(seed=seed)
         return self._checked(observation)
-
-    def _stretched(self, action: Floats32) -> NDArray[Any]:
-        """Actions in [-1, 1] onto the environment's own bounds. [n, action_size] -> [n, ...]"""
-        space = self.task.action_space
-        unit = 0.5 * (np.clip(action, -1.0, 1.0) + 1.0)
-        stretched = space.low + unit.reshape(len(action), *space.shape) * (space.high - space.low)
-        bounded: NDArray[Any] = np.clip(stretched, space.low, space.high).astype(space.dtype)
-        return bounded
 
     def _act(self, i: int, action: NDArray[Any]) -> tuple[Floats32, float, bool, bool]:
         observation, reward, terminated, truncated, _ = self._envs[i].step(action)

@@ -17,6 +17,7 @@ from eigen2.envs.trading.observation import Observation, observe
 from eigen2.envs.trading.orders import OrderRules
 from eigen2.envs.trading.portfolios import SMALLEST_EQUITY, IntArray, Ledger, Portfolios
 from eigen2.envs.trading.price_tables import price_tables
+from eigen2.envs.trading.trades import TradeLog
 from eigen2.envs.trading.weights import WeightRules
 from eigen2.market.data import FloatArray, MarketData
 
@@ -99,8 +100,13 @@ class TradingCore:
 
     @property
     def done(self) -> npt.NDArray[np.bool_]:
-        """[B]"""
+        """[B] the episode is over."""
         return self._books.day >= self._books.end
+
+    def record_trades(self) -> TradeLog:
+        """From now on every trade is written into the log that is returned."""
+        self._rules.log = TradeLog()
+        return self._rules.log
 
     @property
     def nbytes(self) -> int:
@@ -112,19 +118,33 @@ class TradingCore:
         starts: npt.ArrayLike,
         trading_days: npt.ArrayLike | None = None,
         rows: npt.ArrayLike | None = None,
+        *,
+        beyond: bool = False,
     ) -> Observation:
-        """Starts episodes on the decision days `starts` [B] (or [len(rows)], for some portfolios only)."""
+        """Starts episodes on the decision days `starts` [B] (or [len(rows)], for some portfolios only).
+
+        With `beyond` an episode may end after the market's last day: the caller stops in time.
+        """
         chosen = np.arange(self.batch) if rows is None else np.asarray(rows, np.int64)
         start = np.broadcast_to(np.asarray(starts, np.int64), chosen.shape)
         length = self.config.trading_days if trading_days is None else trading_days
         days = np.broadcast_to(np.asarray(length, np.int64), chosen.shape)
         last = start + days + self.settlement_days
-        if days.size and (days.min() < 1 or start.min() < 0 or last.max() >= self._tables.days):
+        final = start if beyond else last
+        if days.size and (days.min() < 1 or start.min() < 0 or final.max() >= self._tables.days):
             raise ValueError(
                 f"episodes from days {start.min()}..{start.max()} with {days.min()}..{days.max()} trading days and "
                 f"{self.settlement_days} settlement days do not fit into the {self._tables.days} days of the market"
             )
         self._books.rewind(chosen, start, days, self.settlement_days)
+        return self.observe()
+
+    def renew(self, trading_days: int) -> Observation:
+        """Another episode for every portfolio, from where it stands: holdings stay, only the clock starts again."""
+        books = self._books
+        books.start[:] = books.day
+        books.last_decision[:] = books.day + trading_days
+        books.end[:] = books.last_decision + self.settlement_days
         return self.observe()
 
     def observe(self) -> Observation:

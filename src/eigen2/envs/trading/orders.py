@@ -1,8 +1,11 @@
 """Orders: (coefficient, sale target) per symbol, at most a few new positions a day, exits by rule.
 
-A day, in this order: holdings the agent no longer wants are sold and delisted ones written off, at the fill
-price; new positions are opened at the fill price; positions whose target the day's high reaches are sold at the
-target, or at the fill price when it gaps over; positions held long enough are sold at the close.
+A day, in this order: holdings the agent no longer wants or whose last close reached the target are sold and delisted
+ones written off, at the fill price; new positions are opened at the fill price; positions whose target the day's high
+reaches are sold at the target, or at the fill price when it gaps over; positions held long enough are sold at the close.
+
+**Targets.** With bars a target is an order that rests in the market from the entry on. Without them only closes are known:
+what closes at or above its target is sold at the next fill (`target_fill=next_day`), never at the close that told so.
 
 **Size.** A portfolio has `ceil(1 / position_fraction)` slots. A new position takes an equal share of the free
 cash, `cash / free slots`, costs included: at most `position_fraction` of equity when prices have not moved. Money
@@ -20,9 +23,11 @@ from eigen2.envs.config import TradingConfig
 from eigen2.envs.trading.costs import CostModel
 from eigen2.envs.trading.portfolios import SMALLEST_EQUITY, IntArray, Ledger, Portfolios
 from eigen2.envs.trading.price_tables import BoolArray, PriceTables
+from eigen2.envs.trading.trades import REASONS, TradeLog
 from eigen2.market.data import FloatArray
 
 ORIGINAL_TARGETS = (0.10, 0.50)
+REJECTED, TARGET, TIME_LIMIT, DELISTED = map(REASONS.index, ("rejected", "target", "time limit", "delisted"))
 
 
 @dataclass
@@ -75,8 +80,10 @@ class OrderRules:
             ORIGINAL_TARGETS if self._original else (config.target_low, config.target_high)
         )
         self._max_holding_days = config.max_holding_days
+        self._same_close = config.target_fill == "same_close"
         self._costs = CostModel.of(config)
         self._delisting_penalty = config.delisting_penalty
+        self.log: TradeLog | None = None
 
     @property
     def action_shape(self) -> tuple[int, ...]:
@@ -107,7 +114,7 @@ class OrderRules:
         self._credit(books, ledger, carried, before, self._tables.overnight[day], carried.at_fill)
         gone = self._leave_at_fill(books, ledger, carried, coefficient)
         kept = carried.subset(~gone)
-        opened = self._open(books, ledger, coefficient, action[:, :, 1], day, kept, live)
+        opened = self._open(books, ledger, coefficient, action[:, :, 1], day, carried, kept, live)
         self._until_close(books, ledger, kept + opened, day)
         return ledger
 
@@ -128,13 +135,24 @@ class OrderRules:
         )
 
     def _charge(
-        self, books: Portfolios, ledger: Ledger, cells: _Cells, traded: FloatArray, cost: FloatArray
+        self,
+        books: Portfolios,
+        ledger: Ledger,
+        cells: _Cells,
+        traded: FloatArray,
+        cost: FloatArray,
+        side: int,
+        reason: IntArray | str,
     ) -> None:
+        """Books the trade of some cells; `side` is 1 for bought and -1 for sold."""
         ledger.traded += self._per_row(cells.row, traded)
         ledger.costs += self._per_row(cells.row, cost)
         ledger.contribution.reshape(-1)[cells.cell] -= (
             cost / np.maximum(books.equity, SMALLEST_EQUITY)[cells.row]
         )
+        if self.log is not None:
+            day, symbol = cells.quote // self._symbols, cells.cell % self._symbols
+            self.log.add(day, cells.row, symbol, side * cells.shares, traded, cost, reason)
 
     def _per_row(self, row: IntArray, amount: FloatArray) -> FloatArray:
         """Sum by portfolio, [K] -> [B]; added in the order given, so that it does not depend on B."""
@@ -154,16 +172,22 @@ class OrderRules:
     def _leave_at_fill(
         self, books: Portfolios, ledger: Ledger, held: _Cells, coefficient: FloatArray
     ) -> BoolArray:
-        """Sells what the agent rejects and writes off what is delisted; returns which of the held cells went."""
-        delisted = self._delisted[held.quote]
-        gone = delisted
+        """Sells what the agent rejects or what has closed at its target, and writes off what is delisted; returns which
+        of the held cells went."""
+        delisted, known = self._delisted[held.quote], self._known[held.quote]
+        rejected = reached = np.zeros_like(delisted)
         if not self._original:
-            gone = delisted | (self._known[held.quote] & (coefficient.reshape(-1)[held.cell] < 0.0))
+            rejected = known & (coefficient.reshape(-1)[held.cell] < 0.0)
+        if not self._same_close:
+            last_close = self._mark[held.quote - self._symbols]
+            reached = known & (last_close >= books.target.reshape(-1)[held.cell])
+        gone: BoolArray = delisted | rejected | reached
         if gone.any():
             leaving = held.subset(gone)
             value = leaving.at_fill
             cost = np.where(delisted[gone], value * self._delisting_penalty, self._costs.each(value))
-            self._sell(books, ledger, leaving, value, cost)
+            why = np.select([delisted[gone], reached[gone]], [DELISTED, TARGET], REJECTED)
+            self._sell(books, ledger, leaving, value, cost, why)
         return gone
 
     def _open(
@@ -173,15 +197,16 @@ class OrderRules:
         coefficient: FloatArray,
         sale_target: npt.NDArray[np.floating],
         day: IntArray,
+        carried: _Cells,
         kept: _Cells,
         live: BoolArray | None,
     ) -> _Cells:
-        """Buys the symbols with the largest coefficients; returns the new cells."""
+        """Buys the symbols with the largest coefficients, but none that was just sold; returns the new cells."""
         free = self._slots - np.bincount(kept.row, minlength=self._batch)
         allowed = (books.day < books.last_decision) & (free > 0)
         if live is not None:
             allowed &= live
-        row, symbol = self._wanted(coefficient, day, kept, allowed, free)
+        row, symbol = self._wanted(coefficient, day, carried, allowed, free)
         count = np.bincount(row, minlength=self._batch)
         share = np.divide(1.0, free, out=np.zeros(self._batch), where=count > 0)
         stake = self._costs.affordable(books.cash * share)[row]
@@ -198,11 +223,11 @@ class OrderRules:
         books.entry_day.reshape(-1)[cell] = day[row]
         books.coefficient.reshape(-1)[cell] = coefficient[row, symbol]
         ledger.opened += count
-        self._charge(books, ledger, new, stake, self._costs.each(stake))
+        self._charge(books, ledger, new, stake, self._costs.each(stake), 1, "order")
         return new
 
     def _wanted(
-        self, coefficient: FloatArray, day: IntArray, kept: _Cells, allowed: BoolArray, free: IntArray
+        self, coefficient: FloatArray, day: IntArray, carried: _Cells, allowed: BoolArray, free: IntArray
     ) -> tuple[IntArray, IntArray]:
         """(row, symbol) of the positions to open."""
         if self._original:
@@ -210,12 +235,12 @@ class OrderRules:
             symbol = coefficient.argmax(axis=1)
             best = coefficient[self._rows, symbol]
             held = np.zeros(coefficient.size, np.bool_)
-            held[kept.cell] = True
+            held[carried.cell] = True
             blocked = held[self._rows * self._symbols + symbol] | ~self._tables.known[day, symbol]
             row = np.flatnonzero(allowed & (best >= self._threshold) & ~blocked)
             return row, symbol[row]
         score = coefficient.copy()
-        score.reshape(-1)[kept.cell] = -np.inf
+        score.reshape(-1)[carried.cell] = -np.inf
         if not self._complete_day[day].all():
             score[~self._tables.known[day]] = -np.inf
         rows, symbols = [], []
@@ -236,24 +261,32 @@ class OrderRules:
         mark = self._mark[held.quote]
         target = books.target.reshape(-1)[held.cell]
         hit = self._high[held.quote] >= target
+        if self._same_close:
+            hit |= self._known[held.quote] & (mark >= target)
         age = day[held.row] - books.entry_day.reshape(-1)[held.cell]
         leaves = hit | ((age >= self._max_holding_days) & self._known[held.quote])
-        # A position opened at the close has high = close = entry, below any target: it cannot be sold the same day.
         price = np.where(hit, np.maximum(target, self._fill[held.quote]), mark)
         value = held.shares * price
         self._credit(books, ledger, held, held.at_fill, self._tables.intraday[day], value)
         books.value.reshape(-1)[held.cell] = value
         if leaves.any():
             sold = value[leaves]
-            self._sell(books, ledger, held.subset(leaves), sold, self._costs.each(sold))
+            why = np.where(hit[leaves], TARGET, TIME_LIMIT)
+            self._sell(books, ledger, held.subset(leaves), sold, self._costs.each(sold), why)
 
     def _sell(
-        self, books: Portfolios, ledger: Ledger, cells: _Cells, value: FloatArray, cost: FloatArray
+        self,
+        books: Portfolios,
+        ledger: Ledger,
+        cells: _Cells,
+        value: FloatArray,
+        cost: FloatArray,
+        reason: IntArray,
     ) -> None:
         books.cash += self._per_row(cells.row, value - cost)
         paid = self._costs.paid(cells.shares * books.entry.reshape(-1)[cells.cell])
         gain_percent = 100.0 * (np.divide(value - cost, paid, out=np.ones_like(paid), where=paid > 0.0) - 1.0)
         ledger.realised += self._per_row(cells.row, books.coefficient.reshape(-1)[cells.cell] * gain_percent)
-        self._charge(books, ledger, cells, value, cost)
+        self._charge(books, ledger, cells, value, cost, -1, reason)
         for book in (books.shares, books.value):
             book.reshape(-1)[cells.cell] = 0.0

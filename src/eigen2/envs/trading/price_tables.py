@@ -26,7 +26,7 @@ class PriceTables:
     fill: FloatArray
     """Where orders of the day before fill: the open when known, else the close."""
     high: FloatArray
-    """Highest price after the fill; zero where unknown, so that it reaches no target."""
+    """Highest price after the fill; zero where unknown or where the fill is the close, so that it reaches no target."""
     mark: FloatArray
     """Where holdings are valued at the end of the day: the close."""
     known: BoolArray
@@ -61,14 +61,14 @@ def price_tables(market: MarketData) -> PriceTables:
     seen = last_known >= 0
     mark = np.where(seen, np.take_along_axis(close, np.maximum(last_known, 0), axis=0), 0.0)
 
-    fill, high = mark.copy(), np.where(known, mark, 0.0)
+    fill, high = mark.copy(), np.zeros_like(mark)
     if market.open is not None:
         open_ = market.open[:, market.tradable]
         at_open = known & _is_price(open_)
         fill[at_open] = open_[at_open]
-        np.maximum(high, fill, out=high, where=at_open)
+        np.maximum(fill, mark, out=high, where=at_open)
         if market.high is not None:
-            # Without an open it is unknown whether the high came before or after the fill: then the close decides.
+            # Without an open it is unknown whether the high came before or after the fill: then it does not count.
             day_high = market.high[:, market.tradable]
             np.maximum(high, day_high, out=high, where=at_open & _is_price(day_high))
 

@@ -15,6 +15,7 @@ from eigen2.envs.config import TradingConfig
 from eigen2.envs.trading.costs import CostModel
 from eigen2.envs.trading.portfolios import SMALLEST_EQUITY, IntArray, Ledger, Portfolios
 from eigen2.envs.trading.price_tables import BoolArray, PriceTables
+from eigen2.envs.trading.trades import TradeLog
 from eigen2.market.data import FloatArray
 
 LOGIT_BOUND = 10.0
@@ -32,6 +33,7 @@ class WeightRules:
         self._scratch = np.empty((8, batch, tables.symbols))
         self._costs = CostModel.of(config)
         self._delisting_penalty = config.delisting_penalty
+        self.log: TradeLog | None = None
 
     @property
     def action_shape(self) -> tuple[int, ...]:
@@ -69,6 +71,8 @@ class WeightRules:
             np.divide(wanted, fill, out=shares, where=known)
             after_trade = np.where(known, wanted, held * fill)
         np.multiply(shares, mark, out=value)
+        if self.log is not None:
+            self._note(self.log, rows, day, books.shares[rows], held, shares, traded, at_fill, penalty)
 
         ledger.traded[rows], ledger.costs[rows] = traded.sum(axis=1), cost
         ledger.pnl[rows] = _sums(at_fill) - _sums(before) + (_sums(value) - _sums(after_trade))
@@ -90,6 +94,31 @@ class WeightRules:
         ledger.contribution[rows] = excess
         books.shares[rows], books.value[rows] = shares, value
         return ledger
+
+    def _note(
+        self,
+        log: TradeLog,
+        rows: slice | IntArray,
+        day: IntArray,
+        before: FloatArray,
+        held: FloatArray,
+        shares: FloatArray,
+        traded: FloatArray,
+        at_fill: FloatArray,
+        penalty: FloatArray | None,
+    ) -> None:
+        """`before` are the shares of yesterday, `held` those that are left when delisted ones are gone."""
+        number = np.arange(self._batch)[rows]
+        if penalty is not None:
+            row, symbol = np.nonzero(before != held)
+            gone = (row, symbol)
+            log.add(day[row], number[row], symbol, -before[gone], at_fill[gone], penalty[gone], "delisted")
+        row, symbol = np.nonzero(shares != held)
+        cell = (row, symbol)
+        value = traded[cell]
+        log.add(
+            day[row], number[row], symbol, (shares - held)[cell], value, self._costs.each(value), "rebalance"
+        )
 
     def _write_off(
         self, day: IntArray, cash: FloatArray, held: FloatArray, at_fill: FloatArray
