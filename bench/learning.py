@@ -65,7 +65,7 @@ def one_run(market: str, actions: str, mode: str, seed: int) -> dict[str, Any]:
         actors.append(trainer.champion.actor)
 
     def policy(actor: Params) -> Policy:
-        return market_policy(task, actor, (data.validation, data.holdout))
+        return market_policy(task, actor)
 
     found = evaluate_market(data, env, policy(actors[-1]), "holdout", seed=seed, ledger=trainer.ledger)
     base, best = (float(found.returns[name].sum()) for name in ("equal_weight", "oracle"))

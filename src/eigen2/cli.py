@@ -143,8 +143,13 @@ def plan(
 
 @app.command()
 def evaluate(
-    arguments: Annotated[list[str] | None, typer.Argument(metavar="RUN", help="A run; or overrides with --policy.", show_default=False)] = None,
+    arguments: Annotated[list[str] | None, typer.Argument(metavar="RUN", help="A run; env.data=PATH if its file lies elsewhere now, env.fee_bp=20 and the like for what-ifs; or overrides with --policy.", show_default=False)] = None,
     split: Annotated[str, typer.Option("--split", help="validation, or holdout: days that took no part in training; every use is counted, and the bar rises with it.")] = "validation",
+    data: Annotated[Path | None, typer.Option("--data", metavar="FILE", help="A newer file of the same prices; the holdout then reaches to its last day.", show_default=False)] = None,
+    first: Annotated[str | None, typer.Option("--from", metavar="DATE", help="First day, inside the split.", show_default=False)] = None,
+    last: Annotated[str | None, typer.Option("--to", metavar="DATE", help="Last day, inside the split.", show_default=False)] = None,
+    benchmark: Annotated[Path | None, typer.Option("--benchmark", metavar="FILE", help="Portfolio weights of your own to compare with: date, SYM1, SYM2, ... or symbol, weight.", show_default=False)] = None,
+    walk_forward: Annotated[int | None, typer.Option("--walk-forward", metavar="N", help="Train anew on N - 1 shorter histories and join what each champion earns on the days after its own.", show_default=False)] = None,
     policy: Annotated[str | None, typer.Option("--policy", help="A benchmark by name (equal_weight, rebalanced, ridge, random, cash, oracle) instead of a run.")] = None,
     env_id: EnvId = None,
     root: Root = Path("runs"),
@@ -160,10 +165,20 @@ def evaluate(
         config = load_config(given)
         evaluation = evaluate_named(policy, config.env, config.seed, split, user_ledger())
     else:
+        from eigen2.algorithms.contract import WhatIf
         from eigen2.harness.directory import named_run
         from eigen2.harness.training import evaluate_run
 
-        evaluation = evaluate_run(named_run(given, root, env_id), split, _warn)
+        run, overrides = named_run(given, root, env_id)
+        what_if = WhatIf(data=data, first=first, last=last, benchmark=benchmark)
+        if walk_forward is not None:
+            from eigen2.harness.walk_forward import walk_forward as walked
+
+            if what_if:
+                raise ConfigError("--walk-forward trains as the run was trained: it takes no what-ifs.")
+            evaluation = walked(run, walk_forward, Console(stderr=True), _warn, overrides)
+        else:
+            evaluation = evaluate_run(run, split, _warn, overrides, what_if)
     _print_json(evaluation.facts) if as_json else Console().print(evaluation.shown, highlight=False)
 
 
@@ -315,18 +330,43 @@ def memory(run: RunName, root: Root = Path("runs"), as_json: Json = False) -> No
 
 
 @app.command()
+def decide(
+    arguments: Annotated[list[str] | None, typer.Argument(metavar="RUN", help="A run or a directory that `export` wrote; the newest run when none is named.", show_default=False)] = None,
+    data: Annotated[Path | None, typer.Option("--data", metavar="FILE", help="A newer file of the same prices; what the run knows when not given.", show_default=False)] = None,
+    holdings: Annotated[Path | None, typer.Option("--holdings", metavar="FILE", help="What you hold: a CSV file with symbol, shares; the champion's own positions when not given.", show_default=False)] = None,
+    date: Annotated[str | None, typer.Option("--date", metavar="DATE", help="Decide after the close of this day, with nothing later; the last day when not given.", show_default=False)] = None,
+    capital: Annotated[float | None, typer.Option("--capital", help="Money that the portfolio stands for; 10,000, or what the holdings are worth, when not given.", show_default=False)] = None,
+    as_csv: Annotated[bool, typer.Option("--csv", help="One line per trade or holding, and nothing else on stdout.")] = False,
+    root: Root = Path("runs"),
+    as_json: Json = False,
+) -> None:  # fmt: skip
+    """What a champion does next: its orders or weights for the next trading day."""
+    from eigen2.algorithms.contract import Question
+    from eigen2.harness.champions import csv_text, decide_named
+
+    decision = decide_named(arguments or [], root, Question(data, holdings, date, capital), _warn)
+    if as_json:
+        _print_json(decision.facts)
+    elif as_csv:
+        sys.stdout.write(csv_text(decision))
+    else:
+        Console().print(decision.shown, highlight=False)
+
+
+@app.command()
 def export(
-    run: RunName,
+    arguments: Annotated[list[str], typer.Argument(metavar="RUN", help="A run, and env.data=PATH if its file lies elsewhere now.")],
     to: Annotated[Path | None, typer.Option("--to", metavar="DIR", help="Where the files go; RUN/export when not given.", show_default=False)] = None,
     env_id: EnvId = None,
     root: Root = Path("runs"),
     as_json: Json = False,
 ) -> None:  # fmt: skip
     """Write a run's policies as plain files, with a model card."""
-    from eigen2.harness.directory import find_run
+    from eigen2.harness.directory import named_run
     from eigen2.harness.export import export_run
 
-    facts = export_run(find_run(run, root, env_id), to, _warn)
+    run, overrides = named_run(arguments, root, env_id)
+    facts = export_run(run, to, _warn, overrides)
     if as_json:
         _print_json(facts)
         return

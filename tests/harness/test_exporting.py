@@ -8,9 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from command_lab import WORLD_MODEL, Lab, Moment
+from command_lab import PENDULUM, RANDOM_SEARCH, WORLD_MODEL, Lab, Moment
 from safetensors.torch import load_file
 
+import eigen2
+from eigen2.algorithms.pwm.export import load_policy
+
+GYM_PWM = (*(o for o in WORLD_MODEL if o != "env=pendulum"), "env=gym", "env.max_episode_steps=20")
 FILES = {"init_policy.pt", "best_policy.pt", "latest_checkpoint.pt", "final_policy.pt"}
 
 
@@ -32,7 +36,13 @@ def contents(directory: Path) -> dict[str, bytes]:
 
 
 def test_every_file_loads_without_running_code(ended: Path) -> None:
-    assert {path.name for path in (ended / "export").iterdir()} == {*FILES, "README.md", "export.json"}
+    champion = {"champion.json", "champion.safetensors", "champion.pt2"}
+    assert {path.name for path in (ended / "export").iterdir()} == {
+        *FILES,
+        *champion,
+        "README.md",
+        "export.json",
+    }
     for name in FILES:
         loaded = torch.load(ended / "export" / name, weights_only=True)
         assert (loaded["task"], loaded["observation_size"], loaded["action_size"]) == ("pendulum", 3, 1)
@@ -113,12 +123,48 @@ def test_other_things_are_not_overwritten(lab: Lab, run: Path, tmp_path: Path) -
     assert contents(tmp_path / "relative" / "place").keys() >= FILES
 
 
-def test_an_algorithm_without_files_of_its_own_exports_its_best_weights(
-    lab: Lab, finished: Path, tmp_path: Path
-) -> None:
-    done = lab.run("export", finished, "--to", tmp_path / "out", "--json")
+def test_an_algorithm_without_files_of_its_own_exports_its_best_weights(lab: Lab, tmp_path: Path) -> None:
+    run = lab.train("mine", RANDOM_SEARCH, tmp_path)
+    done = lab.run("export", run, "--to", tmp_path / "out", "--json")
     assert done.code == 0, done.err
-    exported, kept = (load_file(place / "best_agent.safetensors") for place in (tmp_path / "out", finished))
+    exported, kept = (load_file(place / "best_agent.safetensors") for place in (tmp_path / "out", run))
     assert exported.keys() == kept.keys()
     assert all(exported[name].equal(kept[name]) for name in kept)
     assert done.json["files"].keys() == {"best_agent.safetensors"}
+
+
+@pytest.mark.parametrize(
+    ("overrides", "scale"), [(GYM_PWM, 2.0), (PENDULUM, 2.0)], ids=["pwm on Gymnasium", "erl on Gymnasium"]
+)
+def test_an_exported_champion_acts_within_the_bounds_of_its_environment(
+    lab: Lab, tmp_path: Path, overrides: tuple[str, ...], scale: float
+) -> None:
+    """What the environment is given is what it was given in training: torques up to 2, not up to 1."""
+    run = lab.train("mine", overrides, tmp_path)
+    assert lab.run("export", run).code == 0
+    observations = np.random.default_rng(0).normal(size=(64, 3)).astype(np.float32) * 3
+    ours, theirs = eigen2.load(run), eigen2.load(run / "export")
+    expected = ours.act(observations)
+    assert expected.shape == (64, 1)
+    np.testing.assert_array_equal(theirs.act(observations), expected)
+    np.testing.assert_allclose(ours.act(observations[0]), expected[0], rtol=1e-5, atol=1e-6)
+    graph = torch.export.load(run / "export" / "champion.pt2").module()
+    np.testing.assert_allclose(
+        graph(torch.as_tensor(observations)).detach().numpy(), expected, rtol=1e-4, atol=1e-5
+    )
+    assert 0.0 < np.abs(expected).max() <= scale
+    facts = json.loads((run / "export" / "champion.json").read_text())
+    assert (facts["action"]["low"], facts["action"]["high"]) == ([-scale], [scale])
+    if (run / "export" / "final_policy.pt").exists():
+        np.testing.assert_allclose(
+            load_policy(run / "export" / "final_policy.pt")(observations), expected, rtol=1e-6
+        )
+        assert "in [-2, 2]" in (run / "export" / "README.md").read_text()
+
+
+def test_a_policy_file_of_an_earlier_version_says_that_it_has_no_bounds(ended: Path, tmp_path: Path) -> None:
+    contents = torch.load(ended / "export" / "final_policy.pt", weights_only=True)
+    del contents["action_low"], contents["action_high"]
+    torch.save({**contents, "format": "eigen2-pwm-policy-1"}, tmp_path / "old.pt")
+    with pytest.warns(UserWarning, match="without action bounds"):
+        load_policy(tmp_path / "old.pt")

@@ -18,8 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from eigen2.errors import ConfigError
 from eigen2.evaluation.panels import Panel
-from eigen2.evaluation.result import Evaluation, HoldoutLedger
+from eigen2.evaluation.result import Champion, Decision, Evaluation, HoldoutLedger, Question, WhatIf
 from eigen2.section import Section
 
 if TYPE_CHECKING:
@@ -31,8 +32,11 @@ if TYPE_CHECKING:
 __all__ = [
     "Algorithm",
     "AlgorithmConfig",
+    "CHAMPION",
     "Calibration",
+    "Champion",
     "Datasets",
+    "Decision",
     "Evaluation",
     "Experiment",
     "HoldoutLedger",
@@ -40,9 +44,16 @@ __all__ = [
     "Needs",
     "Panel",
     "Progress",
+    "Question",
     "Services",
     "Trainer",
+    "WalkForward",
+    "WhatIf",
+    "refuse_what_if",
 ]
+
+CHAMPION = "champion.json"
+"""What an export says about its champion: `algorithm`, the name of the one that can load it, and what that needs."""
 
 Metrics = dict[str, float]
 Progress = Callable[[str, int, int], None]
@@ -150,13 +161,22 @@ class Experiment(ABC):
         return None
 
     @abstractmethod
-    def evaluate(self, split: str) -> Evaluation:
-        """The trainer's champion as it stands; `split` is `validation` or `holdout` where data is split."""
+    def evaluate(self, split: str, what_if: WhatIf | None = None) -> Evaluation:
+        """The trainer's champion as it stands; `split` is `validation` or `holdout` where data is split. The harness gives
+        `what_if` only when the user asked for other circumstances; `refuse_what_if` says that there are none."""
+
+    def walk_forward(self, config: Config, folds: int) -> WalkForward:
+        """The run of `config` anew on shorter histories, each judged on the days after its own."""
+        raise ConfigError("only a run on a market can be walked forward.")
 
     def load_dataset(self) -> dict[str, Any]:
         """Called once, when a run begins and never on a resume: give the trainer the stored experience its config
         names. Returns what run.json says about it."""
         return {}
+
+    def champion(self) -> Champion:
+        """The best agent as a policy of its own, which needs neither the trainer nor an environment any more."""
+        raise ConfigError("this algorithm does not hand out its champion as a policy.")
 
     def export(self, directory: Path, states: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
         """Write policies as plain files with a model card into an empty directory; returns facts about them.
@@ -172,6 +192,14 @@ class Experiment(ABC):
         card = f"# Best agent\n\n`best_agent.safetensors`: {len(weights)} tensors, {count:,} numbers.\n"
         (directory / "README.md").write_text(card, encoding="utf-8")
         return {"files": {"best_agent.safetensors": {"tensors": len(weights), "numbers": count}}}
+
+
+def refuse_what_if(what_if: WhatIf | None) -> None:
+    """For evaluations whose circumstances cannot be changed."""
+    if what_if:
+        raise ConfigError(
+            "only an evaluation on a market can be made with other costs, days, data or benchmarks."
+        )
 
 
 class Datasets(Protocol):
@@ -206,6 +234,14 @@ class Services:
     """The file in which the run keeps its `own_data`, proven; it is read instead of the one that the config names."""
     holdouts: HoldoutLedger | None = None
     """Where every use of held-out data is recorded before anything is shown of it; without one, none can be opened."""
+
+
+@dataclass(frozen=True)
+class WalkForward:
+    configs: Sequence[Config]
+    """Of all folds but the last, which is the run itself."""
+    join: Callable[[Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]], Sequence[str]], Evaluation]
+    """From the facts and series of each fold's evaluation on its holdout, and the folds' names, to one evaluation."""
 
 
 @dataclass(frozen=True)
@@ -304,6 +340,12 @@ class Algorithm(ABC):
     def calibration(self, config: Config) -> Calibration | None:
         """How a forecast is measured; None where that would cost as much as the run."""
         return Calibration(config)
+
+    def load(self, directory: Path) -> Champion:
+        """The champion in a directory that `Experiment.export` wrote, with CHAMPION in it; no code of its is run."""
+        raise ConfigError(
+            f"champions of {self.name} are loaded from their run directory, not from {directory}."
+        )
 
     @abstractmethod
     def open(self, config: Config, services: Services) -> AbstractContextManager[Experiment]:

@@ -9,7 +9,16 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
-from eigen2.algorithms.contract import Algorithm, Evaluation, Experiment, Services, Trainer
+from eigen2.algorithms.contract import (
+    Algorithm,
+    Champion,
+    Evaluation,
+    Experiment,
+    Services,
+    Trainer,
+    WalkForward,
+    WhatIf,
+)
 
 if TYPE_CHECKING:
     from eigen2.config import Config
@@ -33,8 +42,20 @@ class VectorExperiment(Experiment):
     def own_data(self) -> bytes | None:
         return self.trainer.problem.own_data()
 
-    def evaluate(self, split: str) -> Evaluation:
-        return self.trainer.problem.evaluate(self.trainer.best_policy(), split)
+    def walk_forward(self, config: "Config", folds: int) -> WalkForward:
+        from eigen2.algorithms.market_folds import market_folds
+        from eigen2.evaluation.problem import TradingProblem
+
+        problem = self.trainer.problem
+        if not isinstance(problem, TradingProblem):
+            return super().walk_forward(config, folds)
+        return market_folds(config, problem.market, folds)
+
+    def champion(self) -> Champion:
+        return self.trainer.problem.champion(self.trainer.best_policy())
+
+    def evaluate(self, split: str, what_if: WhatIf | None = None) -> Evaluation:
+        return self.trainer.problem.evaluate(self.trainer.best_policy(), split, what_if)
 
 
 class VectorAlgorithm(Algorithm):

@@ -1,6 +1,6 @@
 """Evaluation of a policy on one split of a market: its record, its benchmarks, and the verdict."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,10 +19,11 @@ from eigen2.evaluation.panels import Heat, Lines
 from eigen2.evaluation.policies import cash_benchmark, equal_weight_benchmark, rebalanced_benchmark
 from eigen2.evaluation.random_policy import activity_of, random_benchmark
 from eigen2.evaluation.record import Record, pair, record
-from eigen2.evaluation.result import Evaluation, HoldoutLedger
+from eigen2.evaluation.result import Evaluation, HoldoutLedger, WhatIf
 from eigen2.evaluation.ridge import Ridge, known_ridge, ridge_benchmark
 from eigen2.evaluation.selection import selection
 from eigen2.evaluation.table import evaluation_table
+from eigen2.evaluation.tables import people_tables, trade_table
 from eigen2.evaluation.verdict import (
     Comparison,
     Edge,
@@ -32,6 +33,7 @@ from eigen2.evaluation.verdict import (
     edge,
     skill_verdict,
 )
+from eigen2.evaluation.what_if import under
 from eigen2.market.data import FloatArray, MarketData, Split
 
 RANDOM_DRAWS = 20
@@ -76,6 +78,8 @@ class MarketEvaluation:
     """The champion's."""
     tradable: tuple[str, ...]
     """Names of the tradable symbols."""
+    trades_made: dict[str, npt.NDArray[Any]] | None = None
+    """The champion's, one row each."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain numbers, strings, lists and None: no NaN, no infinity."""
@@ -122,13 +126,13 @@ class MarketEvaluation:
         }
 
     def result(self) -> Evaluation:
-        return Evaluation(self.to_json(), evaluation_table(self), self.series(), PANELS)
+        return Evaluation(self.to_json(), evaluation_table(self), self.series(), PANELS, people_tables(self))
 
 
 def evaluate_market_policy(
     market: MarketData,
     config: TradingConfig,
-    policy: Policy,
+    policy_of: Callable[[MarketData], Policy],
     split: str,
     *,
     seed: int,
@@ -136,21 +140,34 @@ def evaluate_market_policy(
     ledger: TrialLedger | None = None,
     records: Iterable[Mapping[str, object]] = (),
     holdouts: HoldoutLedger | None = None,
+    what_if: WhatIf | None = None,
 ) -> Evaluation:
     """The champion of a run. A use of the holdout is written into `holdouts` before anything is played on it;
-    `records` are the facts of the run's earlier evaluations, `champion_fingerprint` tells this champion from theirs."""
+    `records` are the facts of the run's earlier evaluations, `champion_fingerprint` tells this champion from theirs.
+    `what_if` changes the circumstances."""
+    evaluation_split(market, split)
+    found = under(what_if or WhatIf(), market, config, split)
     uses = None
     if split == "holdout":
         if holdouts is None:
             raise ValueError("the holdout cannot be opened without a ledger that counts its uses")
         trials = ledger.trials if ledger is not None else 0
         uses = open_holdout(
-            holdouts, market, champion=champion_fingerprint, name="champion", trials=trials, records=records
+            holdouts,
+            found.market,
+            champion=champion_fingerprint,
+            name="champion",
+            trials=trials,
+            records=records,
         )
-    found = evaluate_market(
-        market, config, policy, split, seed=seed, ledger=ledger, uses=uses, records=records
-    ).result()
-    return replace(found, facts={**found.facts, "champion_fingerprint": champion_fingerprint})
+    evaluation = evaluate_market(
+        found.market, found.config, policy_of(found.market), split, seed=seed, ledger=ledger, uses=uses,
+        records=records, benchmarks=found.benchmarks,
+    )  # fmt: skip
+    notes = (*evaluation.caveats, *found.notes)
+    result = replace(evaluation, caveats=notes).result()
+    changed = {"what_if": found.facts} if found.facts else {}
+    return replace(result, facts={**result.facts, "champion_fingerprint": champion_fingerprint, **changed})
 
 
 def evaluate_market(
@@ -163,6 +180,7 @@ def evaluate_market(
     ledger: TrialLedger | None = None,
     uses: HoldoutUses | None = None,
     records: Iterable[Mapping[str, Any]] = (),
+    benchmarks: Sequence[Strategy] = (),
 ) -> MarketEvaluation:
     """Plays `policy` over the whole `split` (validation or holdout) against the benchmarks.
 
@@ -172,13 +190,15 @@ def evaluate_market(
     """
     days = evaluation_split(market, split)
     champion = policy if isinstance(policy, Strategy) else Strategy("champion", config, policy)
-    played = play(market, champion, days)
+    core = TradingCore(market, champion.config, 1)
+    log = core.record_trades()
+    played = run_policy(core, champion.policy, days)
     effective, on_validation, pbo = selection(market, config, champion, ledger, seed)
     chosen_here = split == "validation" and ledger is not None
     ridge = known_ridge(market, config, records)
     backtests = {
         benchmark.name: play(market, benchmark, days, _draws(benchmark.name))
-        for benchmark in _benchmarks(market, config, champion, played, days, seed, ridge)
+        for benchmark in (*_benchmarks(market, config, champion, played, days, seed, ridge), *benchmarks)
     }
     comparison = compare(
         played.log_returns[0],
@@ -218,6 +238,7 @@ def evaluate_market(
         },
         backtest=played,
         tradable=tuple(market.symbols[position] for position in market.tradable),
+        trades_made=trade_table(log.trades(), market),
     )
 
 

@@ -25,12 +25,14 @@ from eigen2.envs.trading import TradingCore
 from eigen2.envs.trading.env import TradingEnv
 from eigen2.envs.trading.flat import FlatObservation, flat_policy
 from eigen2.errors import ConfigError
+from eigen2.evaluation.backtest import Policy as MarketPolicy
 from eigen2.evaluation.backtest import run_policy
+from eigen2.evaluation.champion import ControlChampion, MarketChampion
 from eigen2.evaluation.control import evaluate_control
 from eigen2.evaluation.ledger import trial_ledger
 from eigen2.evaluation.market import evaluate_market_policy
-from eigen2.evaluation.result import Evaluation, HoldoutLedger
-from eigen2.market.data import FloatArray
+from eigen2.evaluation.result import Champion, Evaluation, HoldoutLedger, WhatIf
+from eigen2.market.data import FloatArray, MarketData
 from eigen2.market.kept import kept_prices
 from eigen2.market.load import load_market
 
@@ -63,8 +65,12 @@ class Problem(ABC):
         """What a policy earns, to choose the best one by: the same test at every call, never the final one."""
 
     @abstractmethod
-    def evaluate(self, policy: Policy, split: str) -> Evaluation:
+    def evaluate(self, policy: Policy, split: str, what_if: WhatIf | None = None) -> Evaluation:
         """All that can be said about a policy; `split` is `validation` or `holdout` where data is split."""
+
+    @abstractmethod
+    def champion(self, policy: Policy) -> Champion:
+        """A policy by itself, acting in the environment's own bounds."""
 
     def own_data(self) -> bytes | None:
         """The user's own prices as one file, for `open_problem` to read later; None where there are none."""
@@ -119,8 +125,13 @@ class ControlProblem(Problem):
     def score(self, policy: Policy, episodes: int) -> float:
         return play_episodes(self.task, policy, episodes, self.seed).mean
 
-    def evaluate(self, policy: Policy, split: str) -> Evaluation:
+    def evaluate(self, policy: Policy, split: str, what_if: WhatIf | None = None) -> Evaluation:
+        if what_if:
+            raise ConfigError("only an evaluation on a market can be made under other circumstances.")
         return evaluate_control(self.task, policy, seed=self.seed)
+
+    def champion(self, policy: Policy) -> Champion:
+        return ControlChampion(policy, self.task.observation_size, *self.task.action_bounds)
 
     def close(self) -> None:
         self.task.close()
@@ -160,14 +171,21 @@ class TradingProblem(Problem):
         self.ledger.record(self.ledger.trials, earned)
         return float(earned.sum())
 
-    def evaluate(self, policy: Policy, split: str) -> Evaluation:
+    def evaluate(self, policy: Policy, split: str, what_if: WhatIf | None = None) -> Evaluation:
         # Champions that act alike on the validation days count as one.
         name = hashlib.sha256(self._validated(policy).tobytes()).hexdigest()
         return evaluate_market_policy(
-            self.market, self.config, flat_policy(policy, self.core), split,
+            self.market, self.config, self._on(policy), split, what_if=what_if,
             seed=self.seed, champion_fingerprint=name, ledger=self.ledger, records=self.evaluations(),
             holdouts=self.holdouts,
         )  # fmt: skip
+
+    def champion(self, policy: Policy) -> Champion:
+        return MarketChampion(self.market, self.config, self._on(policy))
+
+    def _on(self, policy: Policy) -> Callable[[MarketData], MarketPolicy]:
+        """The policy on this market, or on one with other days."""
+        return lambda market: flat_policy(policy, TradingCore(market, self.config, 1))
 
     def own_data(self) -> bytes | None:
         return kept_prices(self.market)

@@ -123,11 +123,15 @@ def _found(name: str | None, root: Path) -> Run:
     raise ConfigError(f"No run called {name} here or in {root.absolute()}; `eigen2 runs` lists them.")
 
 
-def named_run(arguments: Sequence[str], root: Path, trusted: Sequence[str] | None = None) -> Run:
-    """The one run that a command was given; the newest when none was."""
-    if len(arguments) > 1 or any("=" in argument for argument in arguments):
-        raise ConfigError("Name one run, e.g. `eigen2 evaluate runs/NAME`; overrides go with --policy.")
-    return find_run(arguments[0] if arguments else None, root, trusted)
+def named_run(
+    arguments: Sequence[str], root: Path, trusted: Sequence[str] | None = None
+) -> tuple[Run, list[str]]:
+    """The one run that a command was given, the newest when none was; and its overrides."""
+    names = [argument for argument in arguments if "=" not in argument]
+    if len(names) > 1:
+        raise ConfigError(f"Name one run, e.g. `eigen2 evaluate runs/NAME`, not {len(names)}.")
+    overrides = [argument for argument in arguments if "=" in argument]
+    return find_run(names[0] if names else None, root, trusted), overrides
 
 
 def _existing(path: Path) -> Run:

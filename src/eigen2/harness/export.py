@@ -8,7 +8,7 @@ import errno
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,9 @@ RECORD = "export.json"
 EXPORTED = ("init", "best", "latest", "final")
 
 
-def export_run(run: Run, target: Path | None, say: Callable[[str], None]) -> dict[str, Any]:
+def export_run(
+    run: Run, target: Path | None, say: Callable[[str], None], overrides: Sequence[str] = ()
+) -> dict[str, Any]:
     """Write the files and the card; returns what is there."""
     states = _states(run, say)
     if not states:
@@ -44,7 +46,7 @@ def export_run(run: Run, target: Path | None, say: Callable[[str], None]) -> dic
     ensure_room(directory, sum(state_bytes(state) for state in states.values()))
     new = _make_directory(directory)
     try:
-        with opened(run, say) as experiment:
+        with opened(run, say, overrides) as experiment:
             facts = experiment.export(new, states)
         record = json.dumps({**same, "written": sorted(p.name for p in new.iterdir()), **facts}, indent=2)
         (new / RECORD).write_text(record + "\n", encoding="utf-8")

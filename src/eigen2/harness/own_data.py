@@ -66,7 +66,8 @@ def missing_data_explained(run: Run, checkpoint: Checkpoint | None) -> Iterator[
         fingerprint = checkpoint.manifest.identity["data"][:16]
         raise DataError(
             f"{run.path} was trained on {error.value} with fingerprint {fingerprint}, which is not here; "
-            f"`eigen2 train --resume {run.path} {error.key}=PATH` names the file where it is now."
+            f"{error.key}=PATH, added to the command, names the file where it is now, e.g. "
+            f"`eigen2 evaluate {run.path} {error.key}=PATH`."
         ) from error
 
 

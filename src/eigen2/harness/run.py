@@ -181,9 +181,15 @@ class Run:
             named = {name: objects.put(to_parquet(table)).hash for name, table in evaluation.series.items()}
             panels = [panel.to_json() for panel in evaluation.panels]
             record = {"time": round(time.time(), 3), **evaluation.facts, "series": named, "panels": panels}
+            record["final_step"] = self.final_step()
             line = (json.dumps(sealed_record(plain(record)), allow_nan=False) + "\n").encode()
             self.check_place()
             return append_line(self.log("evaluations"), line)
+
+    def final_step(self) -> int | None:
+        """The step at which training ended; None while it has not."""
+        ended = "final" in self.checkpoints.names()
+        return self.checkpoints.load("final").manifest.step if ended else None
 
     def pinned(self) -> set[str]:
         """Objects that stay although no checkpoint names them: the series of evaluations, and what is queued for

@@ -18,6 +18,17 @@ def to_parquet(columns: Mapping[str, npt.NDArray[Any]]) -> bytes:
     return target.getvalue()
 
 
+def to_csv(columns: Mapping[str, npt.NDArray[Any]]) -> bytes:
+    """Numbers so that they read back as they were."""
+    import pyarrow as pa
+    import pyarrow.csv as pc
+
+    target = io.BytesIO()
+    options = pc.WriteOptions(quoting_style="needed")
+    pc.write_csv(pa.table({name: pa.array(column) for name, column in columns.items()}), target, options)
+    return target.getvalue()
+
+
 def from_parquet(content: bytes) -> dict[str, npt.NDArray[Any]]:
     """The columns; ValueError when they do not fit into memory or are no columns of numbers and words."""
     import pyarrow as pa

@@ -7,21 +7,23 @@ sizes, room on the disk - is refused before anything is written; a resumed one i
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from eigen2.algorithms import registry
-from eigen2.algorithms.contract import Evaluation, Experiment, Progress, Services, no_progress
-from eigen2.config import Config, resolve
+from eigen2.algorithms.contract import Evaluation, Experiment, Progress, Services, WhatIf, no_progress
+from eigen2.config import Config, computing_differences, load_config, resolve
 from eigen2.errors import ConfigError
 from eigen2.harness.console import TrainingConsole
 from eigen2.harness.datasets import RunDatasets
 from eigen2.harness.directory import check_name, create_run, find_run
+from eigen2.harness.evaluation_files import write_files
 from eigen2.harness.expected import load_state, require_memory, state_bytes
 from eigen2.harness.healing import newest_healed
-from eigen2.harness.identity import check_config, check_data, check_resumable, identity
+from eigen2.harness.identity import check_config, check_data, check_resumable, described, identity
 from eigen2.harness.loop import restore, train
 from eigen2.harness.outcome import note_actual
 from eigen2.harness.own_data import OwnData, kept_file, missing_data_explained, names_own_file
@@ -102,13 +104,17 @@ def start_run(
     split: str = VALIDATION,
     trusted: Sequence[str] = (),
     signals: StopSignals | None = None,
+    base: Config | None = None,
+    data: Path | None = None,
 ) -> dict[str, Any]:
     """`force` starts a run that the forecast would refuse; `split` is what the run is evaluated on at its end; `trusted` are
-    ids whose modules may be imported; `signals` are those that are heeded already."""
+    ids whose modules may be imported; `signals` are those that are heeded already.
+
+    The config is `base` or that of the presets, with the overrides; `data` is a file in which another run keeps the data."""
     if signals is None:
         with stoppable() as signals:
-            return start_run(overrides, console, log_dir, force, split, trusted, signals)
-    config = _absolute(resolve(overrides, log_dir))
+            return start_run(overrides, console, log_dir, force, split, trusted, signals, base, data)
+    config = _absolute(resolve(overrides, log_dir, base))
     check_name(config)
     _check_threads(config)
     screen = TrainingConsole(console)
@@ -116,7 +122,7 @@ def start_run(
     config, cloud = open_cloud(config, screen.say)
     if cloud is not None:
         remember_place(cloud.location, screen.say)
-    host = Host(config, progress=recorder.progress, typed=typed_words([*overrides, *trusted]))
+    host = Host(config, progress=recorder.progress, data=data, typed=typed_words([*overrides, *trusted]))
     algorithm = registry.algorithm(config.alg.kind)
     config = algorithm.resolve(config, host.services)
     planner = Planner(config, host.services, cloud is not None)
@@ -251,25 +257,60 @@ def _resumed(
             return result | uploaded
 
 
-def evaluate_run(run: Run, split: str, say: Callable[[str], None]) -> Evaluation:
-    """The champion of a run's newest good checkpoint on `split`; counted and stored with the run."""
+def evaluate_run(
+    run: Run,
+    split: str,
+    say: Callable[[str], None],
+    overrides: Sequence[str] = (),
+    what_if: WhatIf | None = None,
+) -> Evaluation:
+    """The champion of a run's newest good checkpoint on `split`; counted and stored with the run.
+
+    `overrides` say where its data is now, or what would be if settings of its environment were others."""
     if split not in (VALIDATION, HOLDOUT):
         raise ConfigError(f"--split is {split!r}; it must be validation or holdout.")
     with run.held():
-        with opened(run, say) as experiment:
-            evaluation = experiment.evaluate(split)
+        named, settings = _what_if_settings(run, overrides)
+        circumstances = replace(what_if or WhatIf(), settings=settings)
+        with opened(run, say, named) as experiment:
+            # A plug-in that knows no what-ifs is asked as ever.
+            evaluation = (
+                experiment.evaluate(split, circumstances) if circumstances else experiment.evaluate(split)
+            )
         run.add_evaluation(evaluation, say)
+        say(f"files {write_files(run, evaluation)}")
     return evaluation
 
 
+def _what_if_settings(run: Run, overrides: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
+    """The overrides that say where the data is, and the keys of `env` that the others change."""
+    if not overrides:
+        return [], {}
+    stored = run.read_config()
+    named = [override for override in overrides if names_own_file(stored, [override])]
+    config = load_config([override for override in overrides if override not in named], stored)
+    changed = computing_differences(stored, config)
+    if other := [key for key in changed if not key.startswith("env.")]:
+        raise ConfigError(f"An evaluation cannot change {other[0]}, which the run was trained with.")
+    return named, {key.removeprefix("env."): after for key, (_, after) in changed.items()}
+
+
 @contextmanager
-def opened(run: Run, say: Callable[[str], None]) -> Iterator[Experiment]:
-    """A run's experiment with the networks of its newest good checkpoint, to be looked at; its replay is not read."""
-    config = run.read_config()
+def opened(run: Run, say: Callable[[str], None], overrides: Sequence[str] = ()) -> Iterator[Experiment]:
+    """A run's experiment with the networks of its newest good checkpoint, to be looked at; its replay is not read.
+
+    `overrides` may name the file of its data where it is now; it must hold the same."""
+    stored = run.read_config()
+    config = _absolute(load_config(overrides, stored)) if overrides else stored
+    if changed := computing_differences(stored, config):
+        raise ConfigError(
+            f"{run.path} was trained with other settings ({described(changed)}); only the place of its data can be named."
+        )
+    named = names_own_file(config, overrides)
 
     def read(checkpoint: Checkpoint) -> tuple[dict[str, Any], Path | None]:
         require_memory(state_bytes(checkpoint), f"The state of {run.path}")
-        return checkpoint.state(), checkpoint.own_data()
+        return checkpoint.state(), None if named else checkpoint.own_data()
 
     recovery, found = run.checkpoints.read_newest(read)
     tell_refused(recovery, say)

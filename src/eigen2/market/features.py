@@ -244,14 +244,26 @@ def standardised(prices: Prices, names: Sequence[str], train_stop: int) -> npt.N
     out = np.empty((prices.days, len(prices.symbols), len(names)), dtype=np.float32)
     for position, name in enumerate(names):
         values = raw.compute(name)
-        unknown = ~np.isfinite(values)
-        np.copyto(values, 0.0, where=unknown)
-        count = int((~unknown[:train_stop]).sum())
-        mean = float(values[:train_stop].sum()) / max(count, 1)
-        values -= mean
-        np.copyto(values, 0.0, where=unknown)
-        square = float(np.einsum("ds,ds->", values[:train_stop], values[:train_stop]))
-        deviation = (square / max(count, 1)) ** 0.5
-        values /= deviation if deviation > 1e-12 else 1.0
+        _, deviation = _centre(values, train_stop)
+        values /= deviation
         out[:, :, position] = np.clip(values, -CLIP, CLIP, out=values)
     return out
+
+
+def feature_scale(prices: Prices, names: Sequence[str], train_stop: int) -> dict[str, tuple[float, float]]:
+    """Mean and deviation by which each feature is standardised."""
+    raw = RawFeatures.of(prices)
+    return {name: _centre(raw.compute(name), train_stop) for name in names}
+
+
+def _centre(values: FloatArray, train_stop: int) -> tuple[float, float]:
+    """Takes the mean of the days before `train_stop` off, in place, with zero where unknown; (mean, deviation)."""
+    unknown = ~np.isfinite(values)
+    np.copyto(values, 0.0, where=unknown)
+    count = int((~unknown[:train_stop]).sum())
+    mean = float(values[:train_stop].sum()) / max(count, 1)
+    values -= mean
+    np.copyto(values, 0.0, where=unknown)
+    square = float(np.einsum("ds,ds->", values[:train_stop], values[:train_stop]))
+    deviation = (square / max(count, 1)) ** 0.5
+    return mean, deviation if deviation > 1e-12 else 1.0

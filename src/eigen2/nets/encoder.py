@@ -152,6 +152,10 @@ class CausalEncoder:
             return embedding
         return embedding[:, torch.as_tensor(order, device=embedding.device)]
 
+    def embed_window(self, params: Params, inputs: Tensor) -> Tensor:
+        """inputs `[history, symbol, channel]` -> the last day's `[agent, 1, symbol, hidden]`; a graph without data."""
+        return self._pass(params, inputs, np.array([len(inputs) - 1]))
+
     def _groups(self, wanted: Days, most: int) -> list[Days]:
         """Runs of wanted days; short ones together, as long as they take no more than `most` days on the time axis."""
         groups: list[Days] = []

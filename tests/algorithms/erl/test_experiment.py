@@ -105,11 +105,16 @@ def test_the_trainer_declares_what_it_shows_and_holds():
     assert all(size > 0 for size in owners.values())
 
 
-def test_the_champion_is_exported_as_a_plain_file(tmp_path):
+def test_the_champion_is_exported_as_plain_files(tmp_path):
     with opened(*PENDULUM) as experiment:
         experiment.trainer.step()
         experiment.export(tmp_path, {})
-    assert {path.name for path in tmp_path.iterdir()} == {"README.md", "best_agent.safetensors"}
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "README.md",
+        "champion.json",
+        "champion.pt2",
+        "champion.safetensors",
+    }
 
 
 def test_choosing_the_algorithm_imports_no_torch():

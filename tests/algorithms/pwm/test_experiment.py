@@ -18,6 +18,7 @@ from eigen2.envs.control.environments import Environments, Task
 from eigen2.errors import ConfigError, DataError
 
 FILES = {"init_policy.pt", "best_policy.pt", "latest_checkpoint.pt", "final_policy.pt"}
+CHAMPION = {"champion.json", "champion.safetensors", "champion.pt2"}
 
 
 class StoredRuns:
@@ -163,7 +164,7 @@ def test_an_export_holds_every_policy_its_scores_and_a_card(config, tmp_path):
     json.dumps(facts, allow_nan=False)
     assert facts["files"].keys() == FILES
     assert facts["absent"] == {}
-    assert {path.name for path in tmp_path.iterdir()} == FILES | {"README.md"}
+    assert {path.name for path in tmp_path.iterdir()} == FILES | {"README.md", *CHAMPION}
     np.testing.assert_array_equal(load_policy(tmp_path / "final_policy.pt")(observations), expected)
     assert facts["files"]["final_policy.pt"]["mean_return"] == score
     assert facts["files"]["best_policy.pt"]["iteration"] == trainer.best.iteration

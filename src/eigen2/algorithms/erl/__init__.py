@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eigen2.algorithms.contract import Algorithm, Calibration, Experiment, Needs, Services
+from eigen2.algorithms.contract import Algorithm, Calibration, Champion, Experiment, Needs, Services
 from eigen2.algorithms.erl.config import ERLConfig
 from eigen2.algorithms.presets import read_presets
 from eigen2.envs.control.config import TasksConfig
@@ -50,6 +51,11 @@ class ERL(Algorithm):
         from eigen2.algorithms.erl.calibration import erl_calibration
 
         return erl_calibration(config)
+
+    def load(self, directory: Path) -> Champion:
+        from eigen2.algorithms.erl.exported import load_champion
+
+        return load_champion(directory)
 
     def open(self, config: "Config", services: Services) -> AbstractContextManager[Experiment]:
         from eigen2.algorithms.erl.experiment import open_experiment

@@ -32,7 +32,7 @@ class ControlTask(ERLTask):
         return _init_critic(agents, self.observations + self.actions, self.alg.hidden, rng)
 
     def policy(self, actor: Params, state: Tensor) -> Tensor:
-        return _actor(actor, state.expand(agents_in(actor), *state.shape[-2:]))
+        return actor_output(actor, state.expand(agents_in(actor), *state.shape[-2:]))
 
     def squash(self, raw: Tensor) -> Tensor:
         return torch.tanh(raw)
@@ -101,12 +101,17 @@ class ControlTask(ERLTask):
 
 def control_policy(task: ControlTask, actor: Params) -> Policy:
     """One agent as a plain policy without noise, for evaluation."""
-    actor = {name: value.to(task.device) for name, value in actor.items()}
+    return actor_policy({name: value.to(task.device) for name, value in actor.items()})
+
+
+def actor_policy(actor: Params) -> Policy:
+    """Observations [n, O] -> actions [n, A] in [-1, 1]; it runs where the weights are."""
+    device = actor["0.w"].device
 
     @torch.no_grad()
     def act(observation: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        state = torch.as_tensor(observation, device=task.device).unsqueeze(0)
-        action: npt.NDArray[np.float32] = task.squash(task.policy(actor, state))[0].cpu().numpy()
+        state = torch.as_tensor(observation, device=device).unsqueeze(0)
+        action: npt.NDArray[np.float32] = torch.tanh(actor_output(actor, state))[0].cpu().numpy()
         return action
 
     return act
@@ -125,7 +130,7 @@ def _init_actor(agents: int, inputs: int, hidden: int, outputs: int, rng: torch.
     return params
 
 
-def _actor(params: Params, x: Tensor) -> Tensor:
+def actor_output(params: Params, x: Tensor) -> Tensor:
     """raw = C tanh(B tanh(A x)), [agent, row, observation] -> [agent, row, action]."""
     h = torch.tanh(linear(params, "0", x))
     h = torch.tanh(linear(params, "1", h))

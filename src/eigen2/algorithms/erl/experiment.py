@@ -1,21 +1,33 @@
 """From a config to an ERL run in memory: its world, its trainer, who plays the episodes, how its champion is evaluated."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from eigen2 import seeds
-from eigen2.algorithms.contract import Evaluation, Experiment, Progress, Services
+from eigen2.algorithms.contract import (
+    Champion,
+    Evaluation,
+    Experiment,
+    Progress,
+    Services,
+    WalkForward,
+    WhatIf,
+    refuse_what_if,
+)
 from eigen2.algorithms.erl.config import ERLConfig
 from eigen2.algorithms.erl.control import ControlTask, control_policy
 from eigen2.algorithms.erl.executor import Executor, inline, processes
+from eigen2.algorithms.erl.exported import control_champion, market_champion, policy_on
+from eigen2.algorithms.erl.exporting import export_control, export_market
 from eigen2.algorithms.erl.market import MarketTask
-from eigen2.algorithms.erl.policy import market_policy
 from eigen2.algorithms.erl.task import ERLTask
 from eigen2.algorithms.erl.trainer import ERLTrainer
+from eigen2.algorithms.market_folds import market_folds
 from eigen2.config import Config
 from eigen2.envs.config import GymConfig, TradingConfig
 from eigen2.envs.control.catalogue import control_task
@@ -33,36 +45,53 @@ class ERLExperiment(Experiment):
 
 
 class MarketExperiment(ERLExperiment):
-    def __init__(self, task: MarketTask, trainer: ERLTrainer, services: Services) -> None:
-        self.task, self.trainer, self.services = task, trainer, services
+    def __init__(self, config: Config, task: MarketTask, trainer: ERLTrainer, services: Services) -> None:
+        self.config, self.task, self.trainer, self.services = config, task, trainer, services
         self.data_fingerprint = task.market.fingerprint
 
     def own_data(self) -> bytes | None:
         return kept_prices(self.task.market)
 
-    def evaluate(self, split: str) -> Evaluation:
+    def evaluate(self, split: str, what_if: WhatIf | None = None) -> Evaluation:
         """Against the benchmarks; every use of the holdout is counted."""
         task, champion, market = self.task, self.trainer.champion.actor, self.task.market
         return evaluate_market_policy(
             market,
             task.env,
-            market_policy(task, champion, (market.validation, market.holdout)),
+            policy_on(task, champion),
             split,
             seed=self.trainer.seed,
             champion_fingerprint=self.services.fingerprint(champion),
             ledger=self.trainer.ledger,
             records=self.services.evaluations(),
             holdouts=self.services.holdouts,
+            what_if=what_if,
         )
+
+    def walk_forward(self, config: Config, folds: int) -> WalkForward:
+        return market_folds(config, self.task.market, folds)
+
+    def champion(self) -> Champion:
+        return market_champion(self.task, self.trainer.champion.actor)
+
+    def export(self, directory: Path, states: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+        return export_market(directory, self.config, self.task, self.trainer, self.services)
 
 
 class ControlExperiment(ERLExperiment):
-    def __init__(self, task: ControlTask, trainer: ERLTrainer) -> None:
-        self.task, self.trainer = task, trainer
+    def __init__(self, config: Config, task: ControlTask, trainer: ERLTrainer, services: Services) -> None:
+        self.config, self.task, self.trainer, self.services = config, task, trainer, services
         self.notes = () if task.env.note is None else (task.env.note,)
 
-    def evaluate(self, split: str) -> Evaluation:
+    def champion(self) -> Champion:
+        return control_champion(self.trainer.champion.actor, *self.task.env.action_bounds)
+
+    def export(self, directory: Path, states: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+        return export_control(directory, self.config, self.task, self.trainer, self.services)
+
+    def evaluate(self, split: str, what_if: WhatIf | None = None) -> Evaluation:
         """On fresh episodes; there is nothing to split."""
+        refuse_what_if(what_if)
         policy = control_policy(self.task, self.trainer.champion.actor)
         return evaluate_control(self.task.env, policy, seed=self.trainer.seed, threads=self.task.threads)
 
@@ -74,9 +103,9 @@ def open_experiment(config: Config, services: Services) -> Iterator[ERLExperimen
     with closing(task), _executor(config, services.data, task) as executor:
         trainer = make_trainer(config, task, executor, services.progress)
         if isinstance(task, MarketTask):
-            yield MarketExperiment(task, trainer, services)
+            yield MarketExperiment(config, task, trainer, services)
         else:
-            yield ControlExperiment(task, trainer)
+            yield ControlExperiment(config, task, trainer, services)
 
 
 def make_task(config: Config, data: Path | None = None) -> MarketTask | ControlTask:

@@ -194,13 +194,17 @@ class MarketNetworks:
 
     def project_days(self, actor: Params, days: npt.NDArray[np.int64]) -> tuple[Tensor, Tensor]:
         """First layer of all `days` at once `[agent, day, tradable, hidden]`, and a table market day -> its row."""
-        index = torch.as_tensor(days, device=self.device)
         lookup = torch.full((len(self.market.dates),), -1, device=self.device)
-        lookup[index] = torch.arange(len(days), device=self.device)
+        lookup[torch.as_tensor(days, device=self.device)] = torch.arange(len(days), device=self.device)
+        return self.project_rows(actor, days), lookup
+
+    def project_rows(self, actor: Params, days: npt.NDArray[np.int64]) -> Tensor:
+        """First layer of `days`, which may repeat: `[agent, day, tradable, hidden]`."""
         if self._is_wide(actor, len(days)):
-            return self._project_in_tiles(actor, days), lookup
+            return self._project_in_tiles(actor, days)
         embedding = self._embed_days(actor, days)
-        return project(actor, embedding, self.tensors.mask[index], self.tensors.tradable), lookup
+        known = self.tensors.mask[torch.as_tensor(days, device=self.device)]
+        return project(actor, embedding, known, self.tensors.tradable)
 
     def _embed_days(self, actor: Params, days: npt.NDArray[np.int64]) -> Tensor:
         plan = plan_days(days, self.encoder.history)
@@ -225,6 +229,18 @@ class MarketNetworks:
         for agent in range(len(out)):
             out[agent] += common[agent]
         return out
+
+    def act_on_window(self, actor: Params, days: Tensor, positions: Tensor, account: Tensor) -> Tensor:
+        """The action of one agent after the last of `days` `[history, symbol, channel]`, for one portfolio."""
+        last = np.array([len(days) - 1])
+        if isinstance(self.encoder, CausalEncoder):
+            embedding = self.encoder.embed_window(actor, days)
+        else:
+            embedding = self.encoder.embed(actor, days, torch.as_tensor(last))
+        known = days[-1:, :, -1] > 0.5
+        projected = project(actor, embedding, known, self.tensors.tradable)
+        raw = self._decide(actor, projected, positions.view(1, 1, *positions.shape), account.view(1, 1, -1))
+        return self.squash(raw)[0, 0]
 
     def act_on(self, actor: Params, projected: Tensor, rows: Tensor, seen: Observation) -> Tensor:
         """Actions `[agent, row, ...]`, given the first layer of some days and which of them `[row]` the portfolios are on."""

@@ -5,9 +5,10 @@ Importing this imports no torch.
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eigen2.algorithms.contract import Algorithm, Calibration, Experiment, Needs, Services
+from eigen2.algorithms.contract import Algorithm, Calibration, Champion, Experiment, Needs, Services
 from eigen2.algorithms.presets import read_presets
 from eigen2.algorithms.pwm.config import PWMConfig
 from eigen2.algorithms.pwm.sources import with_located_sources
@@ -42,6 +43,11 @@ class PWM(Algorithm):
         from eigen2.algorithms.pwm.needs import pwm_calibration
 
         return pwm_calibration(config)
+
+    def load(self, directory: Path) -> Champion:
+        from eigen2.algorithms.pwm.champion import load_champion
+
+        return load_champion(directory)
 
     def open(self, config: "Config", services: Services) -> AbstractContextManager[Experiment]:
         from eigen2.algorithms.pwm.experiment import open_experiment

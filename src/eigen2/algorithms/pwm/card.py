@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from eigen2.algorithms.pwm.config import PWMConfig
 from eigen2.algorithms.pwm.parity import ParameterCounts
 
@@ -15,6 +18,7 @@ class CardFacts:
     seed: int
     observation_size: int
     action_size: int
+    action_bounds: str
     counts: ParameterCounts
     iteration: int
     """Iterations done when the run was exported."""
@@ -46,7 +50,7 @@ def model_card(config: PWMConfig, facts: CardFacts) -> str:
             "",
             f"A policy learned by first-order gradients through a world model ({config.model.dynamics} dynamics) in the "
             f"run `{facts.run}`, seed {facts.seed}. It maps {facts.observation_size} observations to "
-            f"{facts.action_size} actions in [-1, 1].",
+            f"{facts.action_size} actions in {facts.action_bounds}.",
             *_scores(facts),
             *_files(facts),
             *_use(facts),
@@ -54,6 +58,14 @@ def model_card(config: PWMConfig, facts: CardFacts) -> str:
             *_limits(facts),
         ]
     )
+
+
+def bounds_in_words(low: NDArray[Any], high: NDArray[Any]) -> str:
+    """[-2, 2] when all are alike."""
+    first, last = np.unique(low), np.unique(high)
+    if len(first) == len(last) == 1:
+        return f"[{first[0]:g}, {last[0]:g}]"
+    return f"{low.tolist()} to {high.tolist()}"
 
 
 def _scores(facts: CardFacts) -> list[str]:
@@ -93,14 +105,19 @@ def _use(facts: CardFacts) -> list[str]:
         "",
         "```python",
         "import numpy as np",
+        "import eigen2",
         "from eigen2.algorithms.pwm.export import load_policy",
         "",
-        f'policy = load_policy("{list(facts.files)[-1]}")',
         f"observations = np.zeros((1, {facts.observation_size}), dtype=np.float32)  # raw, as the environment gives them",
-        f"actions = policy(observations)  # [1, {facts.action_size}], each in [-1, 1]",
+        'champion = eigen2.load(".")  # the newest policy; a run directory will do, too',
+        f"actions = champion.act(observations)  # {facts.action_size} each, in {facts.action_bounds}",
+        f'actions = load_policy("{list(facts.files)[-1]}")(observations)  # one of the others',
         "```",
         "",
-        "The files hold plain tensors: `torch.load(path, weights_only=True)` opens them without this package and runs no "
+        "The environment's action bounds are stored with the policies and applied: actions can be given to it as they are. "
+        "`champion.pt2` is the newest policy as a graph: `torch.export.load(path).module()(observations)`.",
+        "",
+        "The .pt files hold plain tensors: `torch.load(path, weights_only=True)` opens them without this package and runs no "
         "code. Keys: `weights` (`model.*`, `actor.*`, `observations.*`), `config` (JSON), sizes, task, iteration.",
     ]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from eigen2.algorithms.contract import Evaluation, Experiment, Services
+from eigen2.algorithms.contract import Champion, Evaluation, Experiment, Services, WhatIf, refuse_what_if
 from eigen2.algorithms.pwm.config import PWMConfig
 from eigen2.algorithms.pwm.export_run import write_export
 from eigen2.algorithms.pwm.multitask import MultiTaskTrainer
@@ -18,6 +18,7 @@ from eigen2.envs.control.catalogue import control_task
 from eigen2.envs.control.config import ControlConfig, TasksConfig
 from eigen2.envs.control.environments import Task
 from eigen2.errors import ConfigError
+from eigen2.evaluation.champion import ControlChampion
 from eigen2.evaluation.control import evaluate_control, evaluate_tasks
 from eigen2.nets.device import pick_device
 
@@ -51,8 +52,9 @@ class PWMExperiment(Experiment):
             config.replay.compress, services.progress,
         )  # fmt: skip
 
-    def evaluate(self, split: str) -> Evaluation:
+    def evaluate(self, split: str, what_if: WhatIf | None = None) -> Evaluation:
         """The policy as it stands, not at its best moment; there are no splits, the episodes are fresh."""
+        refuse_what_if(what_if)
         policy = self.trainer.policy()
         return evaluate_control(self.task, policy, seed=self.config.seed, threads=self.threads)
 
@@ -63,6 +65,9 @@ class PWMExperiment(Experiment):
         replay, facts = self.services.datasets.replay(source)
         self.trainer.load_dataset(replay)
         return {"pretrained_from": facts}
+
+    def champion(self) -> Champion:
+        return ControlChampion(self.trainer.policy(), self.task.observation_size, *self.task.action_bounds)
 
     def export(self, directory: Path, states: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
         return write_export(directory, states, self.config, self.task, self.services.metadata())
@@ -81,8 +86,9 @@ class MultiTaskExperiment(Experiment):
             progress=services.progress,
         )  # fmt: skip
 
-    def evaluate(self, split: str) -> Evaluation:
+    def evaluate(self, split: str, what_if: WhatIf | None = None) -> Evaluation:
         """Every task's policy as it stands, in its own environment."""
+        refuse_what_if(what_if)
         policies = [(policy.task, policy.greedy()) for policy in self.trainer.policies]
         return evaluate_tasks(policies, seed=self.config.seed)
 

@@ -1,10 +1,11 @@
 """Files for those who want a policy without this package's run directory: plain tensors, safe to load.
 
 A policy file holds the world model (its encoder is what the actor sees through), the evaluated actor, the observation
-statistics and the config they were built with; `torch.load(path, weights_only=True)` reads it, and `load_policy`
-makes it act.
+statistics, the environment's action bounds and the config they were built with; `torch.load(path, weights_only=True)`
+reads it, and `load_policy` makes it act. The newest policy is also there as `champion.safetensors`, for `eigen2.load`.
 """
 
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,18 +17,22 @@ from torch import Tensor
 from eigen2.algorithms.pwm.agent import Agent, policy_in
 from eigen2.algorithms.pwm.config import PWMConfig
 from eigen2.algorithms.pwm.normaliser import Normaliser
-from eigen2.envs.control.environments import Task
+from eigen2.envs.control.environments import Task, stretched
 from eigen2.envs.control.rollout import Policy
 from eigen2.errors import DamagedStateError
 
-FORMAT = "eigen2-pwm-policy-1"
+FORMAT = "eigen2-pwm-policy-2"
+WITHOUT_BOUNDS = "eigen2-pwm-policy-1"
 Weights = Mapping[str, Tensor]
 
 
 def policy_contents(weights: Weights, config: PWMConfig, task: Task, iteration: int) -> dict[str, Any]:
     """What a policy file holds: nested dicts of tensors, numbers and strings."""
+    low, high = task.action_bounds
     return {
         "format": FORMAT,
+        "action_low": torch.as_tensor(low),
+        "action_high": torch.as_tensor(high),
         "task": task.name,
         "observation_size": task.observation_size,
         "action_size": task.action_size,
@@ -48,17 +53,39 @@ def save_checkpoint(path: Path, state: dict[str, Any], config: PWMConfig, task: 
 
 
 def load_policy(path: Path | str) -> Policy:
-    """Observations [count, O] -> actions [count, A], exactly as the run evaluated it."""
+    """Observations [count, O] -> actions [count, ...] in the environment's own bounds, as the run evaluated it."""
     contents = read_policy(path)
+    act = unit_policy(contents)
+    if contents["format"] == WITHOUT_BOUNDS:
+        warnings.warn(
+            f"{path} was exported without action bounds: its actions are in [-1, 1]; stretch them onto the environment's, "
+            "or export the run again",
+            stacklevel=2,
+        )
+        return act
+    low, high = contents["action_low"].numpy(), contents["action_high"].numpy()
+    return lambda observation: stretched(act(observation), low, high)
+
+
+def unit_policy(contents: Mapping[str, Any]) -> Policy:
+    """Observations [count, O] -> actions [count, A] in [-1, 1], of what a policy file holds."""
     config = PWMConfig.model_validate_json(contents["config"])
-    observations, actions = contents["observation_size"], contents["action_size"]
+    agent, statistics = restored(
+        config, contents["observation_size"], contents["action_size"], contents["weights"]
+    )
+    return agent.greedy(statistics)
+
+
+def restored(
+    config: PWMConfig, observations: int, actions: int, weights: Weights
+) -> tuple[Agent, Normaliser]:
+    """The agent with a policy's weights (its critics are not theirs), and the observation statistics."""
     agent = Agent(config, observations, actions, seed=0, device=torch.device("cpu"))
-    weights = contents["weights"]
     agent.model.load_state_dict(_part(weights, "model"))
     agent.actor_ema.load_state_dict(_part(weights, "actor"))
     statistics = Normaliser(observations)
     statistics.load_state_dict(_part(weights, "observations"))
-    return agent.greedy(statistics)
+    return agent, statistics
 
 
 def read_policy(path: Path | str) -> dict[str, Any]:
@@ -71,7 +98,7 @@ def read_policy(path: Path | str) -> dict[str, Any]:
         raise DamagedStateError(
             f"{path} cannot be read ({_first_line(error)}); export the run again"
         ) from error
-    if not isinstance(contents, dict) or contents.get("format") != FORMAT:
+    if not isinstance(contents, dict) or contents.get("format") not in (FORMAT, WITHOUT_BOUNDS):
         raise DamagedStateError(f"{path} is not a policy exported by eigen2; export the run again")
     return contents
 

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from eigen2.algorithms.pwm.agent import policy_in, policy_weights
-from eigen2.algorithms.pwm.card import CardFacts, model_card
+from eigen2.algorithms.pwm.card import CardFacts, bounds_in_words, model_card
+from eigen2.algorithms.pwm.champion import write_policy as write_champion
 from eigen2.algorithms.pwm.config import PWMConfig
-from eigen2.algorithms.pwm.export import load_policy, save_checkpoint, save_policy
+from eigen2.algorithms.pwm.export import read_policy, save_checkpoint, save_policy, unit_policy
 from eigen2.algorithms.pwm.parity import count_parameters
 from eigen2.algorithms.pwm.upgrade import upgrade
 from eigen2.config import Config, fingerprint
@@ -54,6 +55,8 @@ def write_export(
     present: dict[str, dict[str, Any]] = {name: upgrade(states[name]) for name in KINDS if name in states}
     for name, state in present.items():
         _write_policy(directory / KINDS[name].file, name, state, config.alg, task)
+    newest = next(present[name] for name in ("final", "latest", *present) if name in present)
+    write_champion(directory, policy_in(newest), config, task, metadata.get("name", "unnamed"))
     scores = _play(directory, [KINDS[name].file for name in present], task, config.seed)
     card = _card(present, scores, config, config.alg, task, metadata)
     (directory / "README.md").write_text(card, encoding="utf-8")
@@ -93,7 +96,7 @@ def _absent(present: Mapping[str, State]) -> dict[str, str]:
 
 def _play(directory: Path, files: list[str], task: Task, seed: int) -> dict[str, float]:
     """Mean return of every written file, loaded again, on the same fresh episodes as the reference policies."""
-    policies = {file: load_policy(directory / file) for file in files}
+    policies = {file: unit_policy(read_policy(directory / file)) for file in files}
     policies |= {"random": at_random(task, seed), "stand_still": stand_still(task)}
     return {
         name: play_episodes(task, policy, EPISODES, seed, FRESH).mean for name, policy in policies.items()
@@ -115,6 +118,7 @@ def _card(
         seed=config.seed,
         observation_size=task.observation_size,
         action_size=task.action_size,
+        action_bounds=bounds_in_words(*task.action_bounds),
         counts=count_parameters(alg, task.observation_size, task.action_size),
         iteration=int(newest["iteration"]),
         env_steps=int(newest["collector"]["steps"]),
