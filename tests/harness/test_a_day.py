@@ -24,6 +24,8 @@ EFFORT = tuple(
 
 def test_every_command_of_the_day_works(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.csv").write_text("symbol,weight\nAAPL,0.5\nKO,0.5\n")
+    (tmp_path / "holdings.csv").write_text("symbol,shares\nAAPL,20\nCASH,9000\n")
     said = {}
     for program, *arguments in COMMANDS:
         if program == "python":
@@ -42,3 +44,9 @@ def test_every_command_of_the_day_works(lab: Lab, tmp_path: Path, monkeypatch: p
     ):  # fmt: skip
         assert words in checked, checked
     assert (tmp_path / "runs" / "erl_prices_seed7" / "checkpoints" / "final.json").is_file()
+    decided = [text for command, text in said.items() if command.startswith("decide")]
+    assert ["seen until 2020-08-07" in text for text in decided] == [True, True, False, False]
+    assert all("seen until 2020-08-10" in text for text in decided[2:])
+    assert "verdict: " in said["evaluate erl_prices_seed7 --split holdout"]
+    kinds = {path.name.rpartition("-")[2] for path in Path("runs/erl_prices_seed7/evaluations").iterdir()}
+    assert kinds == {"holdout", "validation", "walk_forward"}

@@ -11,9 +11,9 @@ from rich.text import Text
 def decision_table(facts: dict[str, Any], rows: list[dict[str, Any]]) -> Group:
     """What there is to do, symbol by symbol, and what it costs."""
     when = facts["for_date"] if facts["for_date_known"] else f"{facts['for_date']} (expected)"
-    title = f"for {when}, at {facts['fills_at']}; seen until the close of {facts['as_of']}"
+    title = Text(f"for {when}, at {facts['fills_at']}; seen until {facts['as_of']}", style="italic")
     orders = facts["actions"] != "weights"
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for heading in ("symbol", "do", "weight", "target", "shares", "price", "cost"):
         table.add_column(heading, justify="left" if heading in ("symbol", "do") else "right", no_wrap=True)
     if orders:
@@ -27,7 +27,7 @@ def decision_table(facts: dict[str, Any], rows: list[dict[str, Any]]) -> Group:
     )
     old = [f"{r['symbol']} was last seen on {r['price_date']}" for r in rows if _stale(r, facts)]
     notes = [Text(f"note: {note}", style="dim") for note in [*old, *facts["notes"]]]
-    return Group(table, cost, *notes)
+    return Group(title, table, cost, *notes)
 
 
 def _cells(row: dict[str, Any], orders: bool) -> list[str]:
