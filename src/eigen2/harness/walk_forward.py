@@ -43,7 +43,7 @@ def walk_forward(
         pieces = [_found(fold, console, say, ()) for fold in done]
         pieces.append(_found(run, console, say, overrides))
         evaluation = plan.join(pieces, [fold.name for fold in (*done, run)])
-        run.add_evaluation(evaluation)
+        run.add_evaluation(evaluation, say)
         say(f"files {write_files(run, evaluation)}")
     return evaluation
 
