@@ -172,7 +172,7 @@ def _row(
     reason = REASONS[int(step.trades.reason[moved[-1]])] if moved.size else ""
     row: dict[str, Any] = {
         "symbol": known.symbols[column],
-        "action": _word(bought, now, target),
+        "action": "write off" if reason == "delisted" else _word(bought, now, target),
         "reason": reason,
         "at": "close" if reason == "time limit" or known.open is None else "open",
         "weight_now": float(before.value[0, symbol] / before.equity[0]),

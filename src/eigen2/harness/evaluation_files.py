@@ -4,6 +4,7 @@ The log and the objects of a run keep every evaluation; these are copies. `evalu
 that has it is complete.
 """
 
+import calendar
 import json
 import re
 import shutil
@@ -27,7 +28,8 @@ KEPT: Final = 20
 """Evaluations whose files are kept."""
 LONGEST_CSV: Final = 100_000
 """Rows; longer tables are written as parquet."""
-OURS = re.compile(r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ-[a-z_]+(-\d+)?")
+OURS = re.compile(r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{3}Z-[a-z_]+")
+CLOCK: Final = "%Y-%m-%dT%H-%M-%S"
 
 
 def write_files(run: Run, evaluation: "Evaluation") -> Path:
@@ -35,8 +37,7 @@ def write_files(run: Run, evaluation: "Evaluation") -> Path:
     run.check_place()
     home = run.path / DIRECTORY
     make_subdirectory(home)
-    target = _free(home, f"{time.strftime('%Y-%m-%dT%H-%M-%SZ', time.gmtime())}-{_kind(evaluation.facts)}")
-    make_subdirectory(target)
+    target = _new(home, _kind(evaluation.facts))
     for name, table in (evaluation.tables or evaluation.series).items():
         _write(target, name, table)
     text = json.dumps(plain(evaluation.facts), indent=2, allow_nan=False) + "\n"
@@ -58,11 +59,28 @@ def _kind(facts: Mapping[str, Any]) -> str:
     return re.sub("[^a-z_]", "_", str(facts.get("split", "evaluation")).lower()) or "evaluation"
 
 
-def _free(home: Path, name: str) -> Path:
-    number = 1
-    while (path := home / (name if number == 1 else f"{name}-{number}")).exists():
-        number += 1
-    return path
+def _new(home: Path, kind: str) -> Path:
+    """A directory that sorts after all others, made here."""
+    others = [_moment(path.name) for path in home.iterdir() if OURS.fullmatch(path.name)]
+    moment = max(time.time_ns() // 1_000_000, *(other + 1 for other in others), 0)
+    while True:
+        path = home / f"{time.strftime(CLOCK, time.gmtime(moment // 1000))}.{moment % 1000:03}Z-{kind}"
+        try:
+            path.mkdir()
+        except FileExistsError:
+            moment += 1
+            continue
+        sync_directory(home)
+        return path
+
+
+def _moment(name: str) -> int:
+    """The milliseconds that one of our names says; 0 for a time that never was."""
+    clock, _, rest = name.partition(".")
+    try:
+        return calendar.timegm(time.strptime(clock, CLOCK)) * 1000 + int(rest[:3])
+    except ValueError:
+        return 0
 
 
 def _forget_oldest(home: Path) -> None:
