@@ -11,7 +11,7 @@ from eigen2 import seeds
 from eigen2.envs.config import TradingConfig
 from eigen2.envs.trading import TradingCore
 from eigen2.errors import ConfigError
-from eigen2.evaluation.backtest import Backtest, Policy, Strategy, play
+from eigen2.evaluation.backtest import Backtest, Policy, Strategy, play, run_policy
 from eigen2.evaluation.holdout import HoldoutUses, open_holdout
 from eigen2.evaluation.ledger import TrialLedger
 from eigen2.evaluation.oracle import has_oracle, oracle_benchmark
