@@ -227,6 +227,13 @@ def newest(run: Path) -> int:
     return max((manifest["step"] for manifest in manifests), default=-1)
 
 
+def resumable(run: Path) -> int:
+    """Step of the newest checkpoint that a resume may take; -1 when there is none, or `init` alone."""
+    paths = [run / "checkpoints" / f"{name}.json" for name in ("latest", "previous", "final")]
+    texts = [path.read_bytes() for path in paths if path.exists()]
+    return max((json.loads(text)["body"]["step"] for text in texts), default=-1)
+
+
 def story(run: Path) -> dict[str, bytes]:
     """What two runs of the same seed must have in common to the last byte, beside their fingerprint."""
     return {

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from command_lab import Done, Fault, Lab, Moment, newest, story
+from command_lab import Done, Fault, Lab, Moment, resumable, story
 
 DESIGNED = (0, 2, 3, 4, 5, 75)
 SHORT, TORN = -1, -2
@@ -125,7 +125,7 @@ class FailingDisk:
         commits = sum(
             " rename" in line and line.endswith("/mine/checkpoints/latest.json") for line in lines
         ) + (2 if resumed else 0)
-        step = newest(run)
+        step = resumable(run)
         # A checkpoint that could not be read is passed over, and made again.
         if step < commits - 1:
             yield f"{commits} checkpoints were committed, the newest is of step {step}"
@@ -140,8 +140,8 @@ class FailingDisk:
                 yield f"the resume ended with {again.code}: {again.err[-500:]}"
                 return
             yield from self._whole(run, "after the resume")
-        if newest(run) != self.undisturbed.last:
-            yield f"the run ended at step {newest(run)}"
+        if resumable(run) != self.undisturbed.last:
+            yield f"the run ended at step {resumable(run)}"
         mine = story(run)
         yield from (f"{name} differs" for name, told in self.undisturbed.story.items() if mine[name] != told)
         evaluations = (run / "evaluations.jsonl").read_text(encoding="utf-8").splitlines()
@@ -170,7 +170,7 @@ class FailingDisk:
                 fingerprints[0] = self._fingerprint(run)
         run = self.lab.train("whole", self.overrides, self.place)
         fingerprints[steps] = self._fingerprint(run)
-        assert newest(run) == steps
+        assert resumable(run) == steps
         return Undisturbed(fingerprints, story(run))
 
     def _begun(self, root: Path) -> Path:

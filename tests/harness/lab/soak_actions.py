@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from command_lab import newest
+from command_lab import resumable
 from soak_troubles import Troubles
 from soak_world import LIVES, MOST_PROBLEMS, Life, World, lines
 
@@ -136,7 +136,7 @@ class Soak:
         world.counts["repair from a copy"] += 1
         done = world.command("repair", twin.path, "--from", life.path)
         world.command("verify", twin.path)
-        if world.same_bits(twin.kind, twin.path) < newest(world.seen(life.path)):
+        if world.same_bits(twin.kind, twin.path) < resumable(world.seen(life.path)):
             world.problem("the repaired run is behind its good copy", done)
 
     def _repair_alone(self, twin: Life) -> None:
@@ -153,11 +153,11 @@ class Soak:
         """The machine is gone; another one goes on from the bucket."""
         world = self.world
         remote = world.in_bucket(life)
-        if not life.cloud or newest(remote) < 0:
+        if not life.cloud or resumable(remote) < 0:
             return
         shutil.rmtree(world.seen(life.path), ignore_errors=True)
         life.evaluations = lines(remote / "evaluations.jsonl")
-        life.committed, life.away = newest(remote), True
+        life.committed, life.away = resumable(remote), True
         life.root = world.base / f"machine-{self.stream.randint(1, 3)}"
         words = ("--resume", f"file://{world.bucket}/{life.name}", f"run.root={life.root}")
         trouble = self.stream.choice(("quiet", "quiet", "kill", "kill_at_operation", "stop"))
@@ -168,7 +168,7 @@ class Soak:
         ended = world.codes - codes
         # Once a process has stopped in order there, the run is that machine's.
         life.away = (
-            not any(code.endswith((" 0", " 75")) for code in ended) or newest(life.path) < life.committed
+            not any(code.endswith((" 0", " 75")) for code in ended) or resumable(life.path) < life.committed
         )
 
     def push(self, life: Life) -> None:

@@ -7,7 +7,7 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
-from command_lab import Fault, Moment, newest
+from command_lab import Fault, Moment, resumable
 from soak_world import STEPS, Life, Process, Started, World, lines, send
 
 STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
@@ -167,7 +167,9 @@ class Troubles:
         if verb == "status" and not life.cloud:
             verb = "verify"
         there = (world.seen(life.path) / "config.yaml").exists()
-        before, has = (world.evaluations(life), newest(world.seen(life.path)) >= 0) if there else (0, False)
+        before, has = (
+            (world.evaluations(life), resumable(world.seen(life.path)) >= 0) if there else (0, False)
+        )
         uses = lines(world.ledger)
         words = {
             "holdout": ("evaluate", life.path, "--split", "holdout"),
@@ -201,5 +203,5 @@ class Troubles:
     def _finished(self, life: Life, code: int) -> None:
         life.finished = code == 0
         path = self.world.seen(life.path)
-        if code == 0 and path.exists() and newest(path) != STEPS:
-            self.world.problem(f"{life}: exit code 0 at step {newest(path)}")
+        if code == 0 and path.exists() and resumable(path) != STEPS:
+            self.world.problem(f"{life}: exit code 0 at step {resumable(path)}")

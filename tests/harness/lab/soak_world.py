@@ -31,7 +31,7 @@ from command_lab import (
     Lab,
     Moment,
     Started,
-    newest,
+    resumable,
     story,
     write_prices,
 )
@@ -192,7 +192,7 @@ class World:
                 self.problem(f"{life} is gone")
             return False
         before = len(self.problems)
-        step, evaluations = newest(self.seen(life.path)), self.evaluations(life)
+        step, evaluations = resumable(self.seen(life.path)), self.evaluations(life)
         if step < life.committed:
             self.problem(f"{life}: step {life.committed} was committed, the newest is {step}")
         if evaluations < life.evaluations:
@@ -212,7 +212,7 @@ class World:
         return len(self.problems) == before
 
     def _examine_bucket(self, life: Life) -> bool:
-        step = newest(self.in_bucket(life))
+        step = resumable(self.in_bucket(life))
         if step < life.committed:
             self.problem(f"{life}: step {life.committed} was in the bucket, the newest there is {step}")
         return step >= life.committed
