@@ -164,8 +164,16 @@ class StoredReplays(Target):
             replay.sample(4, n_step=2, gamma=0.9)
             if replay.tree is not None and replay.tree.total > 0:
                 replay.sample_prioritised(4, beta=0.5)
+        self.go_on(replay)
         again = replay.snapshot().write(MemoryObjects().put, lambda name: False)
-        assert again["total"] == manifest["total"]
+        assert again["total"] == manifest["total"] + 3
+
+    def go_on(self, replay: Replay) -> None:
+        """Three more steps of the first stream."""
+        fields = (*replay.schema.observation, *replay.schema.step)
+        steps = {field.name: np.zeros((3, 1, *field.shape), field.dtype) for field in fields}
+        after = {field.name: np.ones((1, *field.shape), field.dtype) for field in replay.schema.observation}
+        replay.extend(steps, after)
 
 
 class ReplayManifest(StoredReplays):

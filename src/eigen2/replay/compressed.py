@@ -123,10 +123,8 @@ class CompressedWindows:
         self._newest = {int(stream): (number, code) for stream, (number, code) in state["newest"].items()}
         for segment in loader.segments(f"{prefix}compressed"):
             segment.plain, segment.matrix = True, loader.content(segment)
-            if (
-                segment.first in self._stored
-                or not 0 <= segment.first <= segment.first + _windows_in(segment) <= self.count
-            ):
+            numbers = range(segment.first, segment.first + _windows_in(segment))
+            if numbers.stop > self.count or any(number in self._stored for number in numbers):
                 raise damaged(f"a segment of compressed windows from {segment.first} on is none")
             self._attach(segment)
             if segment.first == self._open_first:
@@ -136,6 +134,11 @@ class CompressedWindows:
         deltas = loader.content(loader.segments(f"{prefix}compressed_records")[0]).view(np.int64)
         self._last_record = dict(np.cumsum(deltas, axis=0).tolist())
         newest = {number for number, _ in self._newest.values()}
+        unsealed = self.count - self._open_first
+        if not 0 <= unsealed <= len(self._stored) or any(
+            number not in self._stored for number in range(self._open_first, self.count)
+        ):
+            raise damaged("its newest compressed windows are missing")
         if self._last_record.keys() != self._stored.keys() or not newest <= self._stored.keys():
             raise damaged("the compressed windows it names are not those that it holds")
         length = self.shape[0] * self.shape[1]

@@ -164,3 +164,5 @@ class RowTable:
             if segment.rows == self.segment_rows:
                 segment.matrix, segment.plane = rows, self.itemsize
                 self._full[number] = segment
+        if count % self.segment_rows and count // self.segment_rows not in self._rows:
+            raise damaged("its newest rows are missing")
