@@ -204,3 +204,30 @@ def test_a_live_run_is_refused(lab: Lab, run: Run) -> None:
         done = lab.run("repair", run.path)
     assert done.code == 2
     assert "is being trained" in done.err
+
+
+def test_the_first_state_is_computed_again(lab: Lab, run: Run) -> None:
+    """Later states share parts of it: one damaged object can be in every checkpoint."""
+    for ref in set(run.checkpoints.load("init").manifest.objects.values()):
+        flip(run.checkpoints.objects.path(ref.hash))
+    facts = mended(run)
+    assert facts["lost"] == []
+    assert run.checkpoints.names() == ["init", "best", "previous", "latest", "final"]
+    assert lab.run("verify-resume", run.path).code == 0
+
+
+def test_a_run_that_cannot_be_mended_keeps_its_checkpoints_and_is_never_begun_anew(
+    lab: Lab, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(run: Run) -> None:
+        raise ConfigError("the plug-in is not installed")
+
+    monkeypatch.setattr("eigen2.harness.mending.beginning", gone)
+    names = run.checkpoints.names()
+    for name in names:
+        refs = run.checkpoints.load(name).manifest.objects
+        run.checkpoints.objects.path(refs["state/tree.json"].hash).write_bytes(b"nonsense")
+    facts = repair_run(run, None, lambda sentence: None)
+    assert not facts["ok"]
+    assert run.checkpoints.names() == names
+    assert lab.run("train", "--resume", run.path).code == 5

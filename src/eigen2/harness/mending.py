@@ -10,12 +10,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from eigen2.cloud.copies import RunCopy
+from eigen2.errors import Eigen2Error
+from eigen2.harness.beginning import beginning
 from eigen2.harness.run import Run
 from eigen2.store.aside import keep_aside, move_aside
 from eigen2.store.checkpoints import Checkpoint, without_replay
 from eigen2.store.durable import Buffer
 from eigen2.store.integrity import Show, Survey, unseen
 from eigen2.store.manifest import OWN_DATA, Manifest
+from eigen2.store.objects import reference
 from eigen2.store.parity import healed
 from eigen2.store.retention import NAMES, RESUMABLE
 
@@ -55,6 +58,10 @@ class Mending:
         for name in ("latest", "final", "previous", "best", "init"):
             if name in self.found.refused or name in self.absent or self._lost_in(self.manifests.get(name)):
                 self._mend(name)
+        if self.newest() is None:
+            # Without a checkpoint a resume would begin anew. That is the user's decision: all stays as it is.
+            self.changed, self.dropped = {}, []
+            self.manifests = dict(self.found.manifests)
         lost_data = {m.objects[OWN_DATA].hash for m in self._present() if OWN_DATA in m.objects} & self.bad
         if lost_data:
             self.account.lost.append(
@@ -76,6 +83,21 @@ class Mending:
                 self.account.fetched.append(f"object {name[:16]}... from {copy}")
             done += refs.get(name, 0)
             show(done, total)
+        if self.bad:
+            self._compute_again()
+
+    def _compute_again(self) -> None:
+        """What follows from the config alone: the first state, parts of which later ones share, and the kept data."""
+        try:
+            contents = beginning(self.run)
+        except Eigen2Error as error:
+            self.account.rebuilt.append(f"the first state could not be computed again ({error})")
+            return
+        for chunks in contents:
+            if (name := reference(chunks).hash) in self.bad:
+                self.objects.put(chunks)
+                self.bad.discard(name)
+                self.account.rebuilt.append(f"object {name[:16]}... from the config, bit for bit")
 
     def commit(self) -> None:
         """By the order of the protocol: new manifests, each by one rename; then the others are moved aside."""

@@ -51,6 +51,8 @@ def _repair(run: Run, copies: list[RunCopy], account: Account, show: Show) -> No
     found = steady_survey(run.checkpoints)
     mending = Mending(run, found, absent(run, found), copies, account)
     files = MendedFiles(run, mending, copies, account)
+    # First, because what follows from the config can be computed again.
+    files.config()
     mending.mend(show)
     files.lost_series(mending.bad & found.pinned)
     files.facts()
@@ -60,7 +62,6 @@ def _repair(run: Run, copies: list[RunCopy], account: Account, show: Show) -> No
     if set(inexact) - {s for m in found.manifests.values() for s in m.inexact}:
         files.event({"time": round(time.time(), 3), "kind": "repair", "message": inexact[-1], "exact": False})
     mending.commit()
-    files.config()
     files.best_agent()
     if account.fetched or account.rebuilt or account.lost:
         repairs = run.facts().get("repairs")
