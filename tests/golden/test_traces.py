@@ -55,7 +55,7 @@ def trace(lab: Lab, name: str, root: Path) -> dict[str, Any]:
     for source in NEEDS.get(name, ()):
         if not (root / source).exists():
             lab.train(source, CASES[source], root)
-    run = lab.train(name, CASES[name], root)
+    run = lab.train(name, CASES[name], root, "--holdout")
     lines = {log: _lines(run / f"{log}.jsonl") for log in ("metrics", "lineage", "evaluations")}
     (evaluation,) = lines["evaluations"]
     figures = evaluation.get("returns") or evaluation.get("tasks") or evaluation["champion"]
