@@ -31,12 +31,13 @@ def test_failing_fsyncs_cost_checkpoints_but_no_result(
     if done.returncode == 0:
         assert newest(run) == 3
     else:
-        assert done.returncode in (1, 4)
+        assert done.returncode == 4
         assert "Input/output error" in done.stderr or "could not be written" in done.stderr
     if not run.exists():
         assert list(tmp_path.glob(".new-*")) == []
         lab.train("mine", ORDERS, tmp_path)
-    assert verify(Run(run).checkpoints).ok
+    # One whose every save has failed has nothing to verify yet.
+    assert newest(run) < 0 or verify(Run(run).checkpoints).ok
     assert lab.run("train", "--resume", run).code == 0
     assert story(run) == story(finished)
     assert lab.run("fingerprint", run).out == lab.run("fingerprint", finished).out
