@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import signal
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from eigen2.algorithms.erl.market import MarketTask
 from eigen2.algorithms.erl.task import agent_blocks
 from eigen2.envs.config import GymConfig
 from eigen2.envs.control.catalogue import control_task
-from eigen2.errors import WorkersLostError
+from eigen2.errors import MissingDataError, WorkersLostError
 
 CPU = torch.device("cpu")
 
@@ -115,3 +116,39 @@ def test_workers_leave_ctrl_c_to_the_main_process_and_their_death_is_a_clear_err
         worker.join()
         with pytest.raises(WorkersLostError, match="A worker process died.*cluster=inline.*--resume"):
             list(executor([one]))
+
+
+def test_workers_leave_nothing_behind_when_everything_is_killed(alg, market_task):
+    """Named semaphores and files of shared memory outlive a process group that is killed: there are none."""
+    build_task = task_maker("market", alg, market_task)
+    task = build_task()
+    one = RolloutTask(
+        task.init_actor(2, torch.Generator().manual_seed(0)), task.draw_episodes(2, np.random.default_rng(1))
+    )
+    before = shared_files("self")
+    with processes(build_task, 1, threads=1) as executor:
+        list(executor([one]))
+        (worker,) = multiprocessing.active_children()
+        assert shared_files("self") <= before
+        assert shared_files(worker.pid) == set()
+
+
+def shared_files(process):
+    lines = Path(f"/proc/{process}/maps").read_text().splitlines()
+    return {line.split(maxsplit=5)[5] for line in lines if "/dev/shm/" in line}
+
+
+class Unlucky:
+    """A task whose episodes cannot be played."""
+
+    def rollout(self, *_, **__):
+        raise MissingDataError("env.data", "gone.csv", "the prices are gone")
+
+
+def test_what_goes_wrong_in_a_worker_is_told():
+    one = RolloutTask({}, np.zeros(1, dtype=np.int64))
+    with (
+        processes(Unlucky, 1, threads=1) as executor,
+        pytest.raises(RuntimeError, match="MissingDataError: the prices are gone"),
+    ):
+        list(executor([one]))
