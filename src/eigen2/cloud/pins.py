@@ -15,6 +15,7 @@ from eigen2.errors import DamagedStateError
 from eigen2.store.bounded_json import load_bounded
 from eigen2.store.durable import sync_directory, write_atomically
 from eigen2.store.layout import MANIFEST_LIMIT
+from eigen2.store.manifest import from_bytes
 from eigen2.store.plain_files import read_plain
 from eigen2.store.retention import NAMES
 
@@ -53,14 +54,25 @@ class Pins:
 
 
 def pinned_objects(run_dir: Path) -> set[str]:
-    """Hashes that any queued batch names."""
+    """Hashes of the objects that any queued batch names."""
     found: set[str] = set()
     for path in run_dir.glob(f"{PINS}*.json"):
         try:
-            found |= set(_HASH.findall(read_plain(path, LIMIT).decode("latin-1")))
+            found |= _objects(read_plain(path, LIMIT))
         except FileNotFoundError:
             continue
     return found
+
+
+def _objects(batch: bytes) -> set[str]:
+    """A batch that cannot be read pins everything that looks like a name in it; but in one that can be read not every
+    hash names an object: a manifest has one of itself, and of the logs."""
+    try:
+        texts = load_bounded(batch)["manifests"]
+        manifests = [from_bytes(text.encode(), Path(f"{name}.json")) for name, text in texts.items()]
+    except (ValueError, LookupError, TypeError, AttributeError, DamagedStateError):
+        return set(_HASH.findall(batch.decode("latin-1")))
+    return {ref.hash for manifest in manifests for ref in manifest.objects.values()}
 
 
 def forget_other_places(run_dir: Path, url: str | None) -> None:
