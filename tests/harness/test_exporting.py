@@ -90,23 +90,32 @@ def test_a_run_that_was_killed_exports_what_exists_and_says_what_does_not(lab: L
     assert contents(tmp_path / "cut" / "export").keys() >= FILES
 
 
-def test_a_damaged_object_is_refused_and_an_earlier_export_stays(lab: Lab, run: Path) -> None:
-    before = contents(run / "export")
-    state = [
-        ref["hash"]
-        for name, ref in json.loads((run / "checkpoints" / "init.json").read_text())["body"][
-            "objects"
-        ].items()
-        if name.startswith("state/agent")
-    ]
-    victim = next(path for path in (run / "objects").rglob("*") if state[0].endswith(path.name))
+def damage_state(run: Path, checkpoint: str) -> Path:
+    """Changes a byte of an object that this checkpoint names and no earlier call has changed."""
+    objects = json.loads((run / "checkpoints" / f"{checkpoint}.json").read_text())["body"]["objects"]
+    name = next(ref["hash"] for part, ref in objects.items() if part.startswith("state/agent"))
+    victim = run / "objects" / name[:2] / name[2:]
     content = bytearray(victim.read_bytes())
     content[-1] ^= 1
     victim.write_bytes(content)
+    return victim
+
+
+def test_a_damaged_checkpoint_is_left_out_by_name_and_without_a_good_one_the_earlier_export_stays(
+    lab: Lab, run: Path
+) -> None:
+    victim = damage_state(run, "init")
+    done = lab.run("export", run)
+    assert done.code == 0, done.err
+    assert str(victim) in done.err
+    after = contents(run / "export")
+    assert "init_policy.pt" not in after
+    manifests = [json.loads(path.read_text())["body"] for path in (run / "checkpoints").iterdir()]
+    for name in {ref["hash"] for manifest in manifests for ref in manifest["objects"].values()}:
+        (run / "objects" / name[:2] / name[2:]).write_bytes(b"damaged")
     done = lab.run("export", run)
     assert done.code == 5, done.err
-    assert str(victim) in done.err
-    assert contents(run / "export") == before
+    assert contents(run / "export") == after
     assert not list(run.glob(".export-*"))
 
 

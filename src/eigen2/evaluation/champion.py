@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eigen2.envs.config import TradingConfig
-from eigen2.envs.control.environments import stretched
+from eigen2.envs.control.environments import in_bounds
 from eigen2.envs.trading import Observation
 from eigen2.evaluation.decision import PolicyOf, decide
 from eigen2.evaluation.result import Champion, Decision, Question
@@ -75,7 +75,7 @@ class ControlChampion(Champion):
             raise ValueError(f"an observation has {self.observation_size} numbers, not {given.size}")
         rows = given.reshape(-1, self.observation_size)
         batch = given.ndim > 1 and given.shape[0] == len(rows) and given[0].size == self.observation_size
-        action = stretched(self._act(rows), self.low, self.high)
+        action = in_bounds(self._act(rows), self.low, self.high)
         return action if batch else np.asarray(action[0])
 
 

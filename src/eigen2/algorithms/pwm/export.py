@@ -17,7 +17,7 @@ from torch import Tensor
 from eigen2.algorithms.pwm.agent import Agent, policy_in
 from eigen2.algorithms.pwm.config import PWMConfig
 from eigen2.algorithms.pwm.normaliser import Normaliser
-from eigen2.envs.control.environments import Task, stretched
+from eigen2.envs.control.environments import Task, in_bounds
 from eigen2.envs.control.rollout import Policy
 from eigen2.errors import DamagedStateError
 
@@ -64,7 +64,7 @@ def load_policy(path: Path | str) -> Policy:
         )
         return act
     low, high = contents["action_low"].numpy(), contents["action_high"].numpy()
-    return lambda observation: stretched(act(observation), low, high)
+    return lambda observation: in_bounds(act(observation), low, high)
 
 
 def unit_policy(contents: Mapping[str, Any]) -> Policy:

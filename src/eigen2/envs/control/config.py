@@ -41,4 +41,4 @@ class TasksConfig(EnvConfig):
     @property
     def distinct(self) -> tuple[ControlConfig | GymConfig, ...]:
         """Every task once, in the order in which its first replay was given."""
-        return tuple(dict.fromkeys(self.tasks))
+        return tuple(task for position, task in enumerate(self.tasks) if task not in self.tasks[:position])

@@ -122,6 +122,14 @@ def stretched(action: NDArray[Any], low: NDArray[Any], high: NDArray[Any]) -> ND
     return bounded
 
 
+def in_bounds(action: NDArray[Any], low: NDArray[Any], high: NDArray[Any]) -> NDArray[Any]:
+    """`stretched`, to the last bit what was given where the bounds are -1 and 1 already."""
+    if (low == -1.0).all() and (high == 1.0).all():
+        bounded: NDArray[Any] = np.clip(action, low.min(), high.max()).reshape(len(action), *low.shape)
+        return bounded
+    return stretched(action, low, high)
+
+
 def checked_seeds(seeds: Sequence[int], count: int) -> Sequence[int]:
     if not 1 <= len(seeds) <= count:
         raise ValueError(f"{len(seeds)} seeds for {count} environments")
