@@ -1,6 +1,8 @@
 """The command line, end to end: what each command prints, and the exit code the shell sees."""
 
+import errno
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -342,3 +344,28 @@ def test_more_threads_than_a_machine_can_start_are_refused(lab: Lab, tmp_path: P
     done = lab.run("train", *ORDERS, "threads=100000", f"run.root={tmp_path}")
     assert done.code == 2
     assert "threads=100000 is far more than the " in done.err
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "advice"),
+    [
+        ("EIO", 4, "the disk fails"), ("ESTALE", 4, "the disk fails"), ("ENOSPC", 4, "free some space"),
+        ("EFBIG", 4, "free some space"), ("ENOMEM", 4, "eigen2 plan"), ("EROFS", 2, "make it accessible"),
+        ("EACCES", 2, "make it accessible"),
+    ],
+)  # fmt: skip
+def test_a_failing_disk_is_one_sentence_without_numbers(number: str, code: int, advice: str) -> None:
+    from eigen2.cli import _disk_words
+
+    value = getattr(errno, number)
+    said, found = _disk_words(OSError(value, os.strerror(value), "/some/file"))
+    assert (found, said.startswith("/some/file cannot be used"), advice in said) == (code, True, True)
+    assert "Errno" not in said
+
+
+def test_libraries_that_do_not_fit_into_memory_are_a_shortage() -> None:
+    from eigen2.store.shortage import is_shortage
+
+    assert is_shortage(ImportError("libtorch_cpu.so: failed to map segment from shared object"))
+    assert is_shortage(RuntimeError("can't start new thread"))
+    assert not is_shortage(ImportError("No module named 'gone'"))

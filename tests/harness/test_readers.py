@@ -1,6 +1,7 @@
 """Everything that reads a run proves what a resume proves, says what it passes over, and never ends in a traceback."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -8,9 +9,11 @@ from pathlib import Path
 import pytest
 from command_lab import ORDERS, PENDULUM, Done, Lab, write_prices
 
+from eigen2.errors import ResourceError
 from eigen2.harness.journal import read_log
 from eigen2.harness.listing import list_runs
 from eigen2.harness.run import Run
+from eigen2.harness.training import evaluate_run
 from eigen2.store.manifest import read_manifest, to_bytes
 
 READERS = (("evaluate",), ("export",), ("verify-resume",))
@@ -205,3 +208,11 @@ def test_a_torn_evaluation_is_cut_off_and_said(lab: Lab, run: Path) -> None:
     assert lab.run("train", "--resume", run).code == 0
     assert read_log(run / "events.jsonl")[-1]["kind"] == "log_mended"
     assert len(read_log(path)) == 3
+
+
+def test_an_evaluation_that_cannot_be_recorded_is_not_begun(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(ResourceError, match="could not be recorded"):
+        evaluate_run(Run(run), "holdout", lambda _: None)

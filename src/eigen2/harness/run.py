@@ -7,6 +7,7 @@ the right to collect garbage. An evaluation may be added by anyone, also while t
 """
 
 import json
+import os
 import re
 import secrets
 import time
@@ -168,10 +169,18 @@ class Run:
         except OSError as error:
             with suppress(OSError):
                 self.check_place()
-            raise ResourceError(
-                f"The evaluation could not be recorded in {self.log('evaluations')} ({error.strerror or error}) and is "
-                "not shown; make room or make it writable, then evaluate again."
-            ) from error
+            raise self._unrecorded(error.strerror or str(error)) from error
+
+    def check_recordable(self) -> None:
+        """Refuse an evaluation that could not be recorded before it is made: a holdout that was opened is used."""
+        if not os.access(self.path, os.W_OK):
+            raise self._unrecorded("the directory cannot be written")
+
+    def _unrecorded(self, why: str) -> ResourceError:
+        return ResourceError(
+            f"The evaluation could not be recorded in {self.log('evaluations')} ({why}) and is not shown; make room or "
+            "make it writable, then evaluate again."
+        )
 
     def _record(self, evaluation: "Evaluation") -> int:
         from eigen2.harness.tables import to_parquet

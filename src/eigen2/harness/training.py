@@ -269,6 +269,7 @@ def evaluate_run(
     `overrides` say where its data is now, or what would be if settings of its environment were others."""
     if split not in (VALIDATION, HOLDOUT):
         raise ConfigError(f"--split is {split!r}; it must be validation or holdout.")
+    run.check_recordable()
     with run.held():
         named, settings = _what_if_settings(run, overrides)
         circumstances = replace(what_if or WhatIf(), settings=settings)
@@ -278,6 +279,7 @@ def evaluate_run(
                 experiment.evaluate(split, circumstances) if circumstances else experiment.evaluate(split)
             )
         run.add_evaluation(evaluation, say)
+        run.check_place()
         say(f"files {write_files(run, evaluation)}")
     return evaluation
 

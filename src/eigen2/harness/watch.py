@@ -10,6 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Literal, NoReturn, Self
 
@@ -17,7 +18,7 @@ from rich.console import Console
 
 from eigen2.algorithms.contract import Trainer
 from eigen2.config import RunConfig
-from eigen2.errors import ResourceError, StoppedEarly
+from eigen2.errors import Eigen2Error, ResourceError, StoppedEarly
 from eigen2.harness.console import TrainingConsole
 from eigen2.harness.journal import Journal
 from eigen2.harness.run import Run
@@ -211,9 +212,11 @@ class Watch:
                 else f" `eigen2 train --resume {self._run.path}` goes on from the last checkpoint."
             )
             sentence += last
-            if self._journal is not None:
-                self._journal.event("exit", sentence, code=code)
-            self._run.note(status="stopped", reason=sentence)
+            # A disk that fails, or a run that is gone, does not keep the process from ending.
+            with suppress(OSError, Eigen2Error):
+                if self._journal is not None:
+                    self._journal.event("exit", sentence, code=code)
+                self._run.note(status="stopped", reason=sentence)
         console = Console(stderr=True)
         console.show_cursor()
         console.print(f"eigen2: {sentence}", highlight=False, markup=False, soft_wrap=True)
