@@ -22,7 +22,9 @@ from eigen2.replay import Replay
 from eigen2.replay.codec import _CRC, _FRAME, _HEADER, MAGIC, VERSION, ZSTD
 from eigen2.replay.stored import unfolded_bytes
 from eigen2.store.layout import LINE_LIMIT
-from eigen2.store.manifest import from_bytes
+from eigen2.store.manifest import Manifest, from_bytes
+from eigen2.store.objects import Objects, Ref
+from eigen2.store.parity import heal, put_parity
 from eigen2.store.tensors import unpack
 
 
@@ -253,3 +255,18 @@ def test_a_state_of_nonsense_is_damage(
     done = lab.run("evaluate", stranger.run)
     assert done.code == 5, done.err
     assert "Traceback" not in done.err
+
+
+def test_a_size_that_no_parity_can_hold_is_not_allocated(tmp_path: Path) -> None:
+    objects = Objects(tmp_path / "objects")
+    kept, lost = objects.put(b"kept"), objects.put(b"lost!")
+    _, (parity,) = put_parity(objects, [{kept.hash: kept.size, lost.hash: lost.size}], {}, 0.5)
+    objects.delete(lost.hash)
+    group = {parity.hash: (kept.hash, lost.hash)}
+
+    def manifest(size: int) -> Manifest:
+        refs = {"state/a": kept, "state/b": Ref(lost.hash, size), "parity/0": parity}
+        return Manifest("latest", 1, "", refs, parity=group)
+
+    assert heal(objects, manifest(2**61)) == []
+    assert heal(objects, manifest(lost.size)) == [lost.hash]

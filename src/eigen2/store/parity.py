@@ -61,6 +61,9 @@ def heal(objects: Objects, manifest: Manifest) -> list[str]:
             continue
         (lost,) = bad
         longest = max(sizes[name] for name in members)
+        if longest > max(objects.path(name).lstat().st_size for name in group if name != lost):
+            # No object is longer than the parity of its group: what the manifest says of this one is not true.
+            continue
         content = _xor(
             [parity] if lost != parity else [], objects, [n for n in members if n != lost], longest
         )
