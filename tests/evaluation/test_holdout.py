@@ -14,7 +14,10 @@ from eigen2.evaluation.holdout import (
     sketch_from,
     sketch_of,
 )
+from eigen2.evaluation.market import evaluate_market_policy
 from eigen2.evaluation.named import evaluate_named
+from eigen2.evaluation.policies import cash
+from eigen2.evaluation.result import WhatIf
 from eigen2.market.data import Split
 from eigen2.market.load import load_market
 from eigen2.store.holdout_ledger import HoldoutLedger
@@ -137,3 +140,24 @@ def test_a_policy_by_name_is_a_use_and_raises_the_bar(noise, ledger):
     assert facts[0]["holdout"]["ledger"] == str(ledger)
     with pytest.raises(ValueError, match="without a ledger"):
         evaluate_named("rebalanced", config, 7, "holdout")
+
+
+def test_a_champion_with_other_settings_or_days_is_another_candidate(noise, ledger):
+    market, config = noise
+    first = str(market.dates[market.holdout.start + 20])
+    tried = [
+        None,
+        WhatIf(settings={"fee_bp": 0.0}),
+        WhatIf(first=first),
+        WhatIf(settings={"fee_bp": 0.0}),
+        None,
+    ]
+    found = [
+        evaluate_market_policy(
+            market, config, lambda market: cash, "holdout",
+            seed=7, champion_fingerprint="a", holdouts=HoldoutLedger(ledger), what_if=what_if,
+        ).facts
+        for what_if in tried
+    ]  # fmt: skip
+    assert [facts["holdout_looks"] for facts in found] == [1, 2, 3, 4, 5]
+    assert [facts["candidates"] for facts in found] == [1, 2, 3, 3, 3]

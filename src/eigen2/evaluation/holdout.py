@@ -9,6 +9,7 @@ where the names differ); of more than 512 symbols 512 are written down, the same
 
 import base64
 import hashlib
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -114,6 +115,13 @@ def open_holdout(
         ledger=ledger.place,
         damaged=damaged,
     )
+
+
+def candidate(champion: str, circumstances: Mapping[str, Any]) -> str:
+    """What a champion counts as under changed circumstances: other settings or other days are one more choice, and the
+    best of several is lucky; newer prices and a benchmark beside it are not."""
+    chosen = {key: circumstances[key] for key in ("settings", "days") if key in circumstances}
+    return f"{champion} {json.dumps(chosen, sort_keys=True, default=str)}" if chosen else champion
 
 
 def sketch_of(market: MarketData) -> Sketch:

@@ -12,7 +12,7 @@ from eigen2.envs.config import TradingConfig
 from eigen2.envs.trading import TradingCore
 from eigen2.errors import ConfigError
 from eigen2.evaluation.backtest import Backtest, Policy, Strategy, play, run_policy
-from eigen2.evaluation.holdout import HoldoutUses, open_holdout
+from eigen2.evaluation.holdout import HoldoutUses, candidate, open_holdout
 from eigen2.evaluation.ledger import TrialLedger
 from eigen2.evaluation.oracle import has_oracle, oracle_benchmark
 from eigen2.evaluation.panels import Heat, Lines
@@ -155,7 +155,7 @@ def evaluate_market_policy(
         uses = open_holdout(
             holdouts,
             found.market,
-            champion=champion_fingerprint,
+            champion=candidate(champion_fingerprint, found.facts),
             name="champion",
             trials=trials,
             records=records,
