@@ -41,7 +41,7 @@ def flipped(run: Path, count: int, seed: int) -> None:
 
 def lost_words(facts: dict[str, Any]) -> str:
     """What a repair says is lost, else what it set aside, in a few words."""
-    said = facts["lost"] or [sentence for sentence in facts["rebuilt"] if "from parity" not in sentence]
+    said = facts["lost"] or [sentence for sentence in facts["rebuilt"] if "bit for bit" not in sentence]
     return "; ".join(sorted({sentence.split(" and the run was")[0][:76] for sentence in said})) or "nothing"
 
 
