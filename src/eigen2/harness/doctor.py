@@ -28,6 +28,7 @@ EXTRAS = {
     "control": ("mujoco", "robot control tasks"),
     "sb3": ("stable_baselines3", "algorithms of Stable-Baselines3"),
     "cloud": ("obstore", "runs kept in a bucket"),
+    "web": ("starlette", "the live page"),
 }
 """Optional parts: a package of each, and what it is for."""
 LITTLE_RAM, LITTLE_DISK = 2_000_000_000, 1_000_000_000
@@ -139,7 +140,7 @@ def _cloud(config: "Config") -> Check:
 
 
 def _trial() -> Iterator[Check]:
-    """A small run, from its start to its evaluation."""
+    """A small run, from its start to its report."""
     with tempfile.TemporaryDirectory(prefix="eigen2-doctor-") as directory:
         trained = _command("train", "train", *TRIAL, "--log-dir", directory, "--json")
         yield trained
@@ -152,6 +153,7 @@ def _trial() -> Iterator[Check]:
             ("verify", "verify", run, "--json"),
             ("exactness", "verify-resume", run, "--json"),
             ("evaluate", "evaluate", run, "--json"),
+            ("report", "report", run, "--json"),
         ):
             yield _command(name, *words)
 
