@@ -160,7 +160,7 @@ def test_verify_resume_refuses_a_state_that_does_not_follow_from_the_previous_on
     shutil.copy(other / "checkpoints" / "latest.json", run / "checkpoints" / "latest.json")
     done = lab.run("verify-resume", run)
     assert done.code == 5
-    assert "actors differs" in sentence(done.err)
+    assert "learners differs" in sentence(done.err)
 
 
 def test_fingerprint_is_one_hash_and_the_step(lab: Lab, finished: Path) -> None:

@@ -111,7 +111,7 @@ def test_evaluating_twice_gives_the_same_answer(planted):
 
 def test_a_bare_policy_function_is_evaluated_under_the_given_rules(noise):
     market, config = noise
-    found = evaluate_market(market, config, cash, "holdout", seed=SEED).to_json()
+    found = evaluate_market(market, config, lambda market: cash, "holdout", seed=SEED).to_json()
     assert found["policy"] == "champion"
     assert found["champion"]["sharpe"] is None
     assert found["champion"]["log_return"] == 0.0
@@ -161,7 +161,7 @@ def test_a_champion_is_evaluated_with_its_fingerprint_and_the_uses_of_the_holdou
     records = [{"split": "holdout", "champion": "old"}, {"split": "validation", "champion_fingerprint": "x"}]
     holdouts = HoldoutLedger(ledger)
     found = evaluate_market_policy(
-        market, config, cash, "holdout",
+        market, config, lambda market: cash, "holdout",
         seed=SEED, champion_fingerprint="new", records=records, holdouts=holdouts,
     )  # fmt: skip
     assert found.facts["champion_fingerprint"] == "new"
@@ -170,7 +170,13 @@ def test_a_champion_is_evaluated_with_its_fingerprint_and_the_uses_of_the_holdou
     json.dumps(found.facts, allow_nan=False)
     assert any("2 different champions" in caveat for caveat in found.facts["caveats"])
     on_validation = evaluate_market_policy(
-        market, config, cash, "validation", seed=SEED, champion_fingerprint="new", records=records
+        market,
+        config,
+        lambda market: cash,
+        "validation",
+        seed=SEED,
+        champion_fingerprint="new",
+        records=records,
     )
     assert on_validation.facts["holdout_looks"] == 0
 

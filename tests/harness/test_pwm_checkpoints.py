@@ -69,15 +69,16 @@ def test_init_is_written_once(lab: Lab, run: Path, tmp_path: Path) -> None:
     assert (tmp_path / "cut" / "checkpoints" / "init.json").read_bytes() == before
 
 
-def test_everything_is_saved_before_anyone_looks_at_the_result(lab: Lab, run: Path, tmp_path: Path) -> None:
-    """The look at the end fails here; the run is complete all the same."""
+def test_a_run_whose_parts_are_not_its_own_is_refused_untouched(lab: Lab, run: Path, tmp_path: Path) -> None:
     overrides = (*LONGER, f"run.root={tmp_path}", "run.name=cut")
     assert lab.run("train", *overrides, moments=(Moment("stepped", "SIGKILL", 5),)).killed
     cut = tmp_path / "cut"
     (cut / "evaluations.jsonl").mkdir()
     done = lab.run("train", "--resume", cut)
-    assert done.code == 1
+    assert done.code == 5
     assert "evaluations.jsonl" in done.err
+    (cut / "evaluations.jsonl").rmdir()
+    assert lab.run("train", "--resume", cut).code == 0
     assert json.loads((cut / "run.json").read_text())["status"] == "done"
     assert lab.run("fingerprint", cut).out == lab.run("fingerprint", run).out
     assert manifests(cut)["final"]["step"] == 7

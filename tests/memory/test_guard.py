@@ -98,6 +98,7 @@ def test_a_cgroup_that_is_gone_is_looked_for_anew(monkeypatch: pytest.MonkeyPatc
     assert found.limit.source == "machine"
 
 
+@pytest.mark.slow
 def test_a_run_that_grows_from_step_to_step_stops_and_goes_on(tmp_path: Path) -> None:
     """4 MB a step of 40 MB: short after nine steps, from when on every step is saved, and full after ten."""
     done = train("filling", tmp_path, "checkpoint.every=100", LEAKY_LIMIT="40000000")

@@ -196,9 +196,9 @@ class Run:
             return append_line(self.log("evaluations"), line)
 
     def final_step(self) -> int | None:
-        """The step at which training ended; None while it has not."""
-        ended = "final" in self.checkpoints.names()
-        return self.checkpoints.load("final").manifest.step if ended else None
+        """The step at which training ended; None while it has not, or when that cannot be read."""
+        final = self.checkpoints.good().get("final")
+        return None if final is None else final.step
 
     def pinned(self) -> set[str]:
         """Objects that stay although no checkpoint names them: the series of evaluations, and what is queued for

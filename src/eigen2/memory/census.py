@@ -167,8 +167,13 @@ def _tensor_blocks(objects: list[Any], kinds: Counter[type]) -> tuple[list[Block
         graph = tensor.grad_fn is not None
         with_graph += graph
         storage = tensor.untyped_storage()
+        try:
+            start = storage.data_ptr()
+        except RuntimeError:
+            # A tensor without memory of its own, as tracing makes them.
+            continue
         if storage.nbytes():
-            blocks.append(Block(GRAPHS if graph else TENSORS, storage.data_ptr(), storage.nbytes(), tensor))
+            blocks.append(Block(GRAPHS if graph else TENSORS, start, storage.nbytes(), tensor))
     return blocks, with_graph
 
 

@@ -1,7 +1,7 @@
 """What an ERL run will need, from its config and the size of its world alone. Imports no torch.
 
-Every term names what it counts. The terms of `MarketActivations` follow `nets/encoder.py`, `nets/tiles.py`,
-`algorithms/erl/market_networks.py` and `algorithms/erl/market.py`: whoever changes how much those hold at once changes them here, and
+Every term names what it counts. The terms of `MarketActivations` follow `nets/encoder.py`, `nets/market.py` and
+`algorithms/erl/market.py`: whoever changes how much those hold at once changes them here, and
 `tests/algorithms/erl/test_needs.py` and `./run bench memory` say whether they are right.
 """
 
@@ -31,8 +31,6 @@ KEPT_ROWS = 1 << 17
 """Rows (agent x day x symbol) worked on at a time, and those whose layers are all kept (`nets/encoder.py`)."""
 HEAD_KEPT = 13
 """Tensors [agent, row, symbol, hidden] that a backward pass through the heads keeps or makes."""
-HEAD_MADE = 6
-"""The same of a pass without gradients."""
 LAYER_KEPT = 6
 """The same of one layer of the encoder."""
 LOADING_CELL = 8 * 9
@@ -165,35 +163,15 @@ class MarketActivations:
         alg, shape = self.alg, self.shape
         block = min(alg.block, alg.population)
         days = self._played_days(windows, days)
+        inputs = days * shape.symbols * self.channels * FLOAT
+        embedded = block * days * shape.symbols * alg.hidden * FLOAT
         projected = block * days * shape.tradable * alg.hidden * FLOAT
+        # Joining the agents' embeddings holds them twice; projecting them holds them and three of what comes out.
         rows = windows * self.steps * self.record
         books = block * windows * shape.tradable * 8 * 12
-        acting = min(max(2, block) * windows * shape.tradable, 2 * KEPT_ROWS) * alg.hidden * FLOAT * HEAD_MADE
-        return max(self._projecting(block, days), projected + acting) + recorded * rows + books
-
-    def _projecting(self, block: int, days: int) -> int:
-        """The first layer of all days: in one piece, or an agent and a tile of days at a time beside what comes out."""
-        alg, shape = self.alg, self.shape
-        inputs = days * shape.symbols * self.channels * FLOAT
-        embedded = days * shape.symbols * alg.hidden * FLOAT
-        projected = block * days * shape.tradable * alg.hidden * FLOAT
-        if not self._is_wide(block, days):
-            # Joining the agents' embeddings holds them twice; projecting them holds them and three of what comes out.
-            return inputs + max(2 * block * embedded, block * embedded + 3 * projected)
-        whole = 0 if self._days_stand_alone else inputs + 2 * embedded
-        return projected + whole + self._tile * HEAD_MADE
-
-    def _is_wide(self, networks: int, rows: int) -> bool:
-        return networks * rows * self.shape.symbols > KEPT_ROWS
-
-    @property
-    def _days_stand_alone(self) -> bool:
-        return self.history == 1
-
-    @property
-    def _tile(self) -> int:
-        """One layer of a tile; at least a row of all symbols."""
-        return max(CHUNK_ROWS, self.shape.symbols) * self.alg.hidden * FLOAT
+        playing = inputs + max(2 * embedded, embedded + 3 * projected)
+        # Rows are collected in a list and then stacked: twice for the block that plays, once for the others.
+        return playing + (recorded + (block if recorded else 0)) * rows + books
 
     def _played_days(self, windows: int, days: int) -> int:
         """Different days in `windows` episodes drawn from `days`: they overlap. A tenth above what is expected, as some
@@ -211,14 +189,11 @@ class MarketActivations:
             if self.history == 1
             else min(shape.days, -(-rows // alg.run_length) * (alg.run_length + self.history))
         )
-        inputs = 2 * time * shape.symbols * self.channels * FLOAT
-        if self._is_wide(networks, rows) and self._days_stand_alone:
-            return inputs + self._tile * (HEAD_KEPT + LAYER_KEPT)
+        inputs = time * shape.symbols * self.channels * FLOAT
         embedded = networks * days * shape.symbols * alg.hidden * FLOAT
         kept = min(networks * time * shape.symbols, KEPT_ROWS + CHUNK_ROWS)
         layers = kept * alg.hidden * FLOAT * LAYER_KEPT * (1 + alg.encoder_layers)
-        cells = networks * rows * shape.tradable * alg.hidden * FLOAT
-        head = HEAD_KEPT * (self._tile if self._is_wide(networks, rows) else cells)
+        head = networks * rows * shape.tradable * alg.hidden * FLOAT * HEAD_KEPT
         return inputs + 3 * embedded + layers + head
 
     @property
