@@ -111,7 +111,7 @@ def test_evaluating_twice_gives_the_same_answer(planted):
 
 def test_a_bare_policy_function_is_evaluated_under_the_given_rules(noise):
     market, config = noise
-    found = evaluate_market(market, config, lambda market: cash, "holdout", seed=SEED).to_json()
+    found = evaluate_market(market, config, cash, "holdout", seed=SEED).to_json()
     assert found["policy"] == "champion"
     assert found["champion"]["sharpe"] is None
     assert found["champion"]["log_return"] == 0.0
