@@ -13,6 +13,7 @@ from eigen2.errors import RunGone, RunMoved
 from eigen2.evaluation.result import Evaluation
 from eigen2.harness.lock import RunLock
 from eigen2.harness.run import Run
+from eigen2.harness.sync import cloud_of
 from eigen2.store.checkpoints import Checkpoints, NewCheckpoint
 
 
@@ -201,3 +202,37 @@ def test_a_disk_that_cannot_tell_is_no_lost_run(tmp_path: Path, monkeypatch: pyt
             run.check_place()
         monkeypatch.setattr(os, "stat", stat)
         run.check_place()
+
+
+def test_another_run_of_the_same_name_is_not_uploaded_as_this_one(lab: Lab, tmp_path: Path) -> None:
+    bucket = tmp_path / "bucket"
+    bucket.mkdir()
+    first, run = held_in_mid_run(lab, tmp_path / "runs", f"cloud.url=file://{bucket}")
+    own = json.loads((run / "run.json").read_text())["id"]
+    shutil.rmtree(run)
+    lab.train("mine", (*ORDERS, "seed=8"), run.parent)
+    before = files(run)
+    first.signal(signal.SIGCONT)
+    done = first.wait()
+    assert done.code == 5, done.err
+    assert files(run) == before
+    sent = files(bucket / "mine")
+    assert json.loads(sent.get("run.json", json.dumps({"id": own})))["id"] == own
+    theirs = {text for name, text in before.items() if name.startswith("checkpoints/")}
+    assert not theirs & set(sent.values())
+    assert b"seed: 8" not in sent.get("config.yaml", b"")
+
+
+def test_a_push_of_a_run_that_is_replaced_meanwhile_sends_nothing_of_the_other(
+    tmp_path: Path, finished: Path
+) -> None:
+    run = Run(Path(shutil.copytree(finished, tmp_path / "mine")))
+    (tmp_path / "bucket").mkdir()
+    cloud = cloud_of(run, f"file://{tmp_path / 'bucket'}")
+    with run.held():
+        mirror = cloud.mirror(run)
+        shutil.rmtree(run.path)
+        shutil.copytree(finished, run.path)
+        with pytest.raises(RunGone, match="leads to another run now"):
+            mirror.send(everything=True)
+    assert files(tmp_path / "bucket") == {}
