@@ -118,12 +118,18 @@ def train(
 
         split = HOLDOUT if holdout else VALIDATION
         if resume is None:
-            facts = start_run(words, console, log_dir, force, split, env_id or [], signals)
+            facts = start_run(words, console, log_dir, force, split, env_id or [], signals, page=_page)
         else:
             name = None if resume == NEWEST else resume
-            facts = resume_run(name, words, console, log_dir, force, split, env_id or [], signals)
+            facts = resume_run(name, words, console, log_dir, force, split, env_id or [], signals, _page)
     if as_json:
         _print_json(facts)
+
+
+def _page(run: Path) -> Path:
+    from eigen2.report.page import write_report
+
+    return write_report(run)
 
 
 @app.command()
@@ -179,6 +185,9 @@ def evaluate(
             evaluation = walked(run, walk_forward, Console(stderr=True), _warn, overrides)
         else:
             evaluation = evaluate_run(run, split, _warn, overrides, what_if)
+        from eigen2.harness.reporting import renew_page
+
+        renew_page(run, _page, _warn)
     _print_json(evaluation.facts) if as_json else Console().print(evaluation.shown, highlight=False)
 
 

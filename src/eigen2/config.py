@@ -45,6 +45,8 @@ class RunConfig(Section):
     keep_data: bool = Field(True, json_schema_extra=OPERATES)
     """Keep a copy of your own data file inside the run, so that it resumes where the file is not. A copy that a run has
     stays."""
+    report: bool = Field(True, json_schema_extra=OPERATES)
+    """Write report.html, a page to look at, when a run ends or is stopped."""
 
 
 class CheckpointConfig(Section):

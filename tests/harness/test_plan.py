@@ -157,7 +157,7 @@ def test_a_forecast_grows_with_what_it_depends_on(overrides: tuple[str, ...], ke
 
 
 def test_checkpoints_that_are_superseded_are_sent_but_not_kept() -> None:
-    config = load_config(["checkpoint.every=2"])
+    config = load_config(["checkpoint.every=2", "run.report=false"])
     assert Saves(5, 2).some() == [2, 4, 5]
     wants = Needs(steps=100, state=10**6, first_state=10**6, evaluations=100, log=0, evaluation=0)
     found = forecast(config, wants, uploads=True)

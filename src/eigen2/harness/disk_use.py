@@ -4,6 +4,7 @@ import math
 
 from eigen2.algorithms.contract import Needs
 from eigen2.config import Config
+from eigen2.harness.reporting import page_bytes
 from eigen2.replay.size import ReplaySize
 
 MANIFEST = 4_000
@@ -61,11 +62,13 @@ def disk_use(config: Config, needs: Needs) -> dict[str, tuple[int, int]]:
     manifests = 5 * MANIFEST + named * MANIFEST_SEGMENT
     sent_manifests = (2 * saves + 3) * MANIFEST + all_named * MANIFEST_SEGMENT
     logs = needs.steps * needs.log + FACTS
+    page = page_bytes(needs.steps) if config.run.report else 0
     return {
         "checkpoints": (kept, sent),
         "replay": (replay_kept, replay_sent),
         "logs": (logs + manifests + needs.evaluation, logs + sent_manifests + needs.evaluation),
         "own data": (needs.own_data, needs.own_data),
+        "report": (page, page),
     }
 
 

@@ -23,7 +23,7 @@ from eigen2.store.durable import Buffer, cut_torn_line, open_log, write_stream
 from eigen2.store.layout import LINE_LIMIT
 from eigen2.store.plain_files import open_plain
 
-LASTING = ("stall", "memory_short", "memory_full", "exit")
+LASTING = ("stall", "memory_short", "memory_full", "exit", "report_failed")
 """Events that a resume keeps, although they came after its checkpoint."""
 MOST_WAITING = 64 << 20
 """Bytes of records of one log that wait in memory for a disk that does not take them."""

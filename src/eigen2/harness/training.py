@@ -16,7 +16,7 @@ from rich.console import Console
 from eigen2.algorithms import registry
 from eigen2.algorithms.contract import Evaluation, Experiment, Progress, Services, WhatIf, no_progress
 from eigen2.config import Config, computing_differences, load_config, resolve
-from eigen2.errors import ConfigError
+from eigen2.errors import ConfigError, ResourceError
 from eigen2.harness.console import TrainingConsole
 from eigen2.harness.datasets import RunDatasets
 from eigen2.harness.directory import check_name, create_run, find_run
@@ -29,6 +29,7 @@ from eigen2.harness.outcome import note_actual
 from eigen2.harness.own_data import OwnData, kept_file, missing_data_explained, names_own_file
 from eigen2.harness.planning import Planner, box
 from eigen2.harness.recording import Recorder
+from eigen2.harness.reporting import PAGE_MEMORY, MakePage, reported
 from eigen2.harness.run import Run
 from eigen2.harness.sealed import damaged_files, holds
 from eigen2.harness.signals import StopSignals, stoppable
@@ -106,14 +107,16 @@ def start_run(
     signals: StopSignals | None = None,
     base: Config | None = None,
     data: Path | None = None,
+    page: MakePage | None = None,
 ) -> dict[str, Any]:
     """`force` starts a run that the forecast would refuse; `split` is what the run is evaluated on at its end; `trusted` are
-    ids whose modules may be imported; `signals` are those that are heeded already.
+    ids whose modules may be imported; `signals` are those that are heeded already; `page` makes the page about the run
+    at its end.
 
     The config is `base` or that of the presets, with the overrides; `data` is a file in which another run keeps the data."""
     if signals is None:
         with stoppable() as signals:
-            return start_run(overrides, console, log_dir, force, split, trusted, signals, base, data)
+            return start_run(overrides, console, log_dir, force, split, trusted, signals, base, data, page)
     config = _absolute(resolve(overrides, log_dir, base))
     check_name(config)
     _check_threads(config)
@@ -148,7 +151,10 @@ def start_run(
             for note in experiment.notes:
                 screen.say(f"note: {note}")
             ownership.enter_context(run.owned())
-            with uploading(run, cloud, console) as uploaded:
+            with (
+                uploading(run, cloud, console) as uploaded,
+                _reported(run, config, page, watch, signals, screen),
+            ):
                 with signals.patiently():
                     train(run, config, experiment, None, own_data, recorder, signals, watch, facts)
                     ownership.close()
@@ -168,10 +174,11 @@ def resume_run(
     split: str = VALIDATION,
     trusted: Sequence[str] = (),
     signals: StopSignals | None = None,
+    page: MakePage | None = None,
 ) -> dict[str, Any]:
     if signals is None:
         with stoppable() as signals:
-            return resume_run(name, overrides, console, log_dir, force, split, trusted, signals)
+            return resume_run(name, overrides, console, log_dir, force, split, trusted, signals, page)
     general = resolve([o for o in overrides if o.startswith(("run.root=", "cloud."))], log_dir)
     root, cloud = general.run.root.expanduser(), None
     if name is not None and is_url(name):
@@ -180,7 +187,7 @@ def resume_run(
         run = find_run(name, root)
     run.typed = typed_words([*overrides, *trusted])
     with giving_back(cloud), run.held():
-        return _resumed(run, cloud, overrides, console, log_dir, force, split, signals)
+        return _resumed(run, cloud, overrides, console, log_dir, force, split, signals, page)
 
 
 def _resumed(
@@ -192,6 +199,7 @@ def _resumed(
     force: bool,
     split: str,
     signals: StopSignals,
+    page: MakePage | None,
 ) -> dict[str, Any]:
     """Train a run that is here to its end; `cloud` is where it came from, if it came from a bucket."""
     stored = run.read_config()
@@ -246,7 +254,10 @@ def _resumed(
             own_data = OwnData(config, experiment, known)
             if named:
                 own_data.put_back(run.checkpoints)
-            with uploading(run, cloud, console) as uploaded:
+            with (
+                uploading(run, cloud, console) as uploaded,
+                _reported(run, config, page, watch, signals, screen),
+            ):
                 with signals.patiently():
                     train(run, config, experiment, checkpoint, own_data, recorder, signals, watch, facts)
                     ownership.close()
@@ -374,6 +385,30 @@ def _absolute(config: Config) -> Config:
 def _placed(config: Config, run: Run) -> Config:
     """The config of a run that may have been moved here."""
     return config.model_copy(update={"run": config.run.model_copy(update={"root": run.path.parent})})
+
+
+@contextmanager
+def _reported(
+    run: Run,
+    config: Config,
+    page: MakePage | None,
+    watch: Watch,
+    signals: StopSignals,
+    screen: TrainingConsole,
+) -> Iterator[None]:
+    """The page is made when everything else is done, also by a run that was stopped; a signal waits for it."""
+    if page is None or not config.run.report:
+        yield
+        return
+
+    def make(path: Path) -> Path:
+        if not watch.has_room(PAGE_MEMORY):
+            raise ResourceError("memory is short")
+        with signals.patiently():
+            return page(path)
+
+    with reported(run, make, screen.say):
+        yield
 
 
 def _conclude(

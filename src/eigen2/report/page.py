@@ -1,16 +1,14 @@
 """One self-contained HTML file: opens from disk, needs no network, light and dark, prints well."""
 
-import base64
-import gzip
-import importlib.resources
 import json
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from eigen2.errors import ConfigError
+from eigen2.report.library import packed_text
 from eigen2.report.reading import RunView, read_run
 from eigen2.report.sections import Section, sections, summary
+from eigen2.store.durable import write_atomically
 
 
 def write_report(run: Path, to: Path | None = None) -> Path:
@@ -19,13 +17,10 @@ def write_report(run: Path, to: Path | None = None) -> Path:
 
 
 def written(text: str, target: Path) -> Path:
-    """The page is there whole or not at all."""
-    temporary = target.with_name(f".{target.name}.new")
+    """The page is there whole or not at all; a link in its place is replaced, not followed."""
     try:
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(target)
+        write_atomically(target, text.encode())
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise ConfigError(
             f"{target} cannot be written ({error.strerror}); --to FILE names another place."
         ) from error
@@ -42,7 +37,7 @@ def page(title: str, heading: str, facts: list[tuple[str, str]], parts: list[Sec
     templates = Environment(loader=PackageLoader("eigen2.report", "templates"), autoescape=True)
     figures = [shown.figure for part in parts for shown in part.shown if shown.figure is not None]
     return templates.get_template("page.html").render(
-        title=title, heading=heading, facts=facts, parts=parts, figures=_script_json(figures), plotly=_plotly(),
+        title=title, heading=heading, facts=facts, parts=parts, figures=_script_json(figures), plotly=packed_text(),
     )  # fmt: skip
 
 
@@ -50,10 +45,3 @@ def _script_json(value: Any) -> str:
     """JSON that cannot end the script element it stands in, whatever a stranger's run is called."""
     text = json.dumps(value, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-
-
-@cache
-def _plotly() -> str:
-    """The drawing library, packed: 2 MB instead of 5; browsers unpack it themselves."""
-    source = importlib.resources.files("plotly") / "package_data" / "plotly.min.js"
-    return base64.b64encode(gzip.compress(source.read_bytes(), 9, mtime=0)).decode("ascii")

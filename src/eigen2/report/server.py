@@ -6,15 +6,12 @@ web cannot ask through the user's browser.
 """
 
 import asyncio
-import gzip
 import hmac
-import importlib.resources
 import json
 import os
 import threading
 from collections.abc import AsyncIterator
 from dataclasses import asdict
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +28,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from eigen2.harness.journal import plain
 from eigen2.report.index import RunIndex
+from eigen2.report.library import packed
 from eigen2.report.page import render
 from eigen2.report.reading import RunReader
 from eigen2.report.sections import sections, summary
@@ -104,7 +102,7 @@ def dashboard(root: Path, token: str | None = None) -> Starlette:
 
     async def script(request: Request) -> Response:
         headers = {"Content-Encoding": "gzip", "Cache-Control": "max-age=86400"}
-        return Response(await run_in_threadpool(_plotly), media_type="text/javascript", headers=headers)
+        return Response(packed(), media_type="text/javascript", headers=headers)
 
     guard = (
         Middleware(TrustedHostMiddleware, allowed_hosts=list(LOOPBACK))
@@ -198,9 +196,3 @@ def _json(value: Any) -> Response:
 def _template(name: str, **values: Any) -> str:
     templates = Environment(loader=PackageLoader("eigen2.report", "templates"), autoescape=True)
     return templates.get_template(name).render(**values)
-
-
-@cache
-def _plotly() -> bytes:
-    source = importlib.resources.files("plotly") / "package_data" / "plotly.min.js"
-    return gzip.compress(source.read_bytes(), 6, mtime=0)

@@ -15,7 +15,15 @@ LOGS: Final[tuple[str, ...]] = get_args(LogName)
 """Append-only logs that a resume cuts back to its checkpoint. `evaluations` is kept whole: a use of the holdout is
 never forgotten."""
 FILES: Final = frozenset(
-    {"config.yaml", "run.json", "lock", "objects.lock", "best_agent.safetensors", "evaluations.jsonl"}
+    {
+        "config.yaml",
+        "run.json",
+        "lock",
+        "objects.lock",
+        "best_agent.safetensors",
+        "evaluations.jsonl",
+        "report.html",
+    }
     | {f"{name}.jsonl" for name in LOGS}
 )
 DIRECTORIES: Final = frozenset({"objects", "checkpoints", "tails"})

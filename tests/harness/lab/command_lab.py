@@ -15,7 +15,7 @@ SERVER = Path(__file__).with_name("command_server.py")
 ALGORITHM = (
     "alg.population=4", "alg.generations=3", "alg.windows=2", "alg.validation_windows=2", "alg.learners=1",
     "alg.elites=1", "alg.gradient_steps=2", "alg.batch=16", "alg.learning_starts=10", "alg.hidden=8",
-    "replay.capacity=2000",
+    "replay.capacity=2000", "run.report=false",
 )  # fmt: skip
 ORDERS = (
     "env.data=random_walk", "env.synthetic.days=400", "env.synthetic.symbols=4", "env.window=8",
@@ -32,7 +32,7 @@ SMALL_PWM = (
     "alg.horizon=4", "alg.evaluate_every=1", "alg.evaluate_episodes=2", "alg.model.updates=2",
     "alg.model.bootstrap_updates=2", "alg.model.batch=8", "alg.model.latent=16", "alg.model.encoder_units=[16]",
     "alg.model.units=[16]", "alg.actor.units=[16]", "alg.actor.batch=8", "alg.actor.updates=1",
-    "alg.critic.units=[16]", "replay.capacity=2000", "checkpoint.every=1",
+    "alg.critic.units=[16]", "replay.capacity=2000", "checkpoint.every=1", "run.report=false",
 )  # fmt: skip
 WORLD_MODEL = ("alg=pwm_tiny", *SMALL_PWM)
 FLOW_WORLD_MODEL = (
@@ -42,6 +42,7 @@ SB3 = {
     name: (
         f"alg=sb3_{name}", "env=gym", "env.max_episode_steps=30", "alg.env_steps=150", "alg.steps_per_round=50",
         "alg.evaluate_episodes=1", f"alg.settings={{{settings}, policy_kwargs: {{net_arch: [8]}}}}", "replay.capacity=1000",
+        "run.report=false",
     )
     for name, settings in (
         ("sac", "learning_starts: 20, batch_size: 16"), ("td3", "learning_starts: 20, batch_size: 16"),
@@ -50,7 +51,13 @@ SB3 = {
 }  # fmt: skip
 PLUG_INS = os.pathsep.join(str(Path(__file__).parents[3] / place) for place in ("examples", "tests/plugin"))
 """PYTHONPATH under which alg=random_search, the example, is registered."""
-RANDOM_SEARCH = ("alg=random_search", "env=gym", "env.max_episode_steps=30", "alg.tries=8")
+RANDOM_SEARCH = (
+    "alg=random_search",
+    "env=gym",
+    "env.max_episode_steps=30",
+    "alg.tries=8",
+    "run.report=false",
+)
 
 
 @dataclass(frozen=True)
