@@ -199,11 +199,11 @@ def test_runs_lists_every_run_with_its_state(lab: Lab, finished: Path) -> None:
     assert "finished" in lab.run("runs", "--root", finished.parent).out
 
 
-def test_a_run_that_was_killed_is_listed_as_killed(lab: Lab, tmp_path: Path) -> None:
+def test_a_run_that_was_killed_is_listed_as_crashed(lab: Lab, tmp_path: Path) -> None:
     done = lab.run("train", *ORDERS, f"run.root={tmp_path}", moments=(Moment("stepped", "SIGKILL", 2),))
     assert done.killed
     (listed,) = lab.run("runs", "--root", tmp_path, "--json").json
-    assert (listed["state"], listed["steps"]) == ("killed", 3)
+    assert (listed["state"], listed["steps"]) == ("crashed", 3)
 
 
 def test_one_damaged_run_does_not_hide_the_others(lab: Lab, run: Path) -> None:

@@ -25,7 +25,9 @@ app = typer.Typer(
 data_app = typer.Typer(no_args_is_help=True, help="Samples, and checks of your own prices.")
 replay_app = typer.Typer(no_args_is_help=True, help="Look into a run's replay buffer.")
 sync_app = typer.Typer(no_args_is_help=True, help="Send a run to a bucket, bring it back, compare the two.")
+runs_app = typer.Typer()
 pwm_app = typer.Typer(no_args_is_help=True, help="Facts about PWM.")
+app.add_typer(runs_app, name="runs")
 app.add_typer(data_app, name="data")
 app.add_typer(replay_app, name="replay")
 app.add_typer(pwm_app, name="pwm")
@@ -191,21 +193,71 @@ def evaluate(
     _print_json(evaluation.facts) if as_json else Console().print(evaluation.shown, highlight=False)
 
 
-@app.command()
-def runs(root: Root = Path("runs"), as_json: Json = False) -> None:
-    """Which run is which."""
-    from eigen2.harness.listing import list_runs
+@runs_app.callback(invoke_without_command=True)
+def runs(
+    context: typer.Context,
+    state: Annotated[list[str] | None, typer.Option("--state", metavar="STATE", help="Only running, done, stopped, crashed or damaged ones; may be given again.", show_default=False)] = None,
+    alg: Annotated[list[str] | None, typer.Option("--alg", metavar="NAME", help="Only runs of this algorithm, e.g. erl or 'pwm*'.", show_default=False)] = None,
+    env: Annotated[list[str] | None, typer.Option("--env", metavar="NAME", help="Only runs in this environment, e.g. sp20.", show_default=False)] = None,
+    name: Annotated[list[str] | None, typer.Option("--name", metavar="PATTERN", help="Only runs called so, e.g. 'erl_*_seed7'.", show_default=False)] = None,
+    sort: Annotated[str, typer.Option("--sort", metavar="COLUMN", help="By name, alg, env, seed, state, progress, best, size, age or host; the newest is last when nothing is said.")] = "age",
+    reverse: Annotated[bool, typer.Option("--reverse", "-r", help="The other way round.")] = False,
+    root: Root = Path("runs"),
+    as_json: Json = False,
+) -> None:  # fmt: skip
+    """Which run is which: their states, progress, scores and sizes.
 
-    found = list_runs(root)
+    [bold]eigen2 runs --state running --state stopped[/bold]
+
+    [bold]eigen2 runs --alg erl --sort best[/bold]
+
+    [bold]eigen2 runs clean[/bold]                 what nothing needs any more; asks before it deletes
+    """
+    if context.invoked_subcommand is not None:
+        context.obj = root
+        return
+    from eigen2.harness.run_table import chosen_runs, nothing_found, run_table
+
+    patterns = {"state": state or [], "alg": alg or [], "env": env or [], "name": name or []}
+    found = chosen_runs(root, patterns, sort, reverse)
     if as_json:
         sys.stdout.write(json.dumps(found) + "\n")
-        return
-    table = Table("name", "state", "step", "best", "MB")
-    for run in found:
-        best = "" if run["best"] is None else f"{run['best']:.4g}"
-        steps = "?" if run["steps"] is None else run["steps"]
-        table.add_row(run["name"], run["state"], f"{run['step']}/{steps}", best, f"{run['bytes'] / 1e6:.1f}")
-    Console().print(table)
+    elif found:
+        Console().print(run_table(found), highlight=False)
+    else:
+        _warn(nothing_found(root, any(patterns.values())))
+
+
+@runs_app.command("clean")
+def runs_clean(
+    context: typer.Context,
+    names: Annotated[list[str] | None, typer.Argument(metavar="[RUN]...", help="All runs when none is named.", show_default=False)] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
+    root: Annotated[Path | None, typer.Option("--root", "--log-dir", help="Directory that holds the runs.", show_default=False)] = None,
+    as_json: Json = False,
+) -> None:  # fmt: skip
+    """Show what no checkpoint, evaluation or upload needs, and delete it if you say so.
+
+    That is what killed processes left: every checkpoint stays. A run that is being trained is left alone, and so is a
+    damaged one. Where nobody can be asked, nothing is deleted without --yes.
+    """
+    from eigen2.harness.cleaning import clean
+    from eigen2.harness.directory import find_run
+
+    place = root or context.obj or Path("runs")
+    named = [find_run(name, place) for name in names] if names else None
+    ask = sys.stdin.isatty() and not as_json
+
+    def confirmed(size: str) -> bool:
+        if yes or not ask:
+            return yes
+        return typer.confirm(f"Delete this, {size}?", err=True)
+
+    facts = clean(place, named, confirmed, _warn if as_json else typer.echo)
+    if as_json:
+        _print_json(facts)
+    elif facts["freed_bytes"] is None and facts["bytes"]:
+        typer.echo("Nothing was deleted." if ask else "Nothing was deleted; --yes deletes it.")
 
 
 @app.command()

@@ -22,16 +22,25 @@ def temporary_name(prefix: str) -> str:
     return f"{prefix}{os.getpid()}-{_began(os.getpid())}-{_system()}-{secrets.token_hex(8)}"
 
 
-def remove_leftovers(directory: Path, *prefixes: str) -> list[str]:
-    """Remove what dead processes left in `directory` under names that begin with one of `prefixes`; returns the names."""
-    removed = []
+def leftovers(directory: Path, *prefixes: str) -> list[Path]:
+    """What dead processes left in `directory` under names that begin with one of `prefixes`."""
+    found = []
     for path in directory.iterdir():
         prefix = next((known for known in prefixes if path.name.startswith(known)), None)
-        # One that cannot be removed is somebody else's, or on a disk that fails: it is in nobody's way.
         with suppress(OSError):
             if prefix is not None and _is_abandoned(path, path.name.removeprefix(prefix)):
-                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
-                removed.append(path.name)
+                found.append(path)
+    return found
+
+
+def remove_leftovers(directory: Path, *prefixes: str) -> list[str]:
+    """Remove them; returns the names of those that are gone."""
+    removed = []
+    for path in leftovers(directory, *prefixes):
+        # One that cannot be removed is somebody else's, or on a disk that fails: it is in nobody's way.
+        with suppress(OSError):
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+            removed.append(path.name)
     return removed
 
 

@@ -2,20 +2,26 @@
 
 import os
 import stat
+import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from eigen2.errors import DamagedStateError
 from eigen2.harness.journal import last_record
-from eigen2.harness.lock import dead_holder
+from eigen2.harness.lock import held
 from eigen2.harness.run import Run
 from eigen2.store.layout import check_layout
+
+STATES = ("running", "done", "stopped", "crashed", "damaged", "unknown")
+LONGEST_WORD = 200
+"""Characters of a stranger's word that are listed."""
 
 
 def list_runs(root: Path) -> list[dict[str, Any]]:
     """Every run below `root`, newest last."""
-    return [_summary(Run(path)) for path in run_paths(root)]
+    return [summary(Run(path)) for path in run_paths(root)]
 
 
 def run_paths(root: Path) -> list[Path]:
@@ -40,7 +46,8 @@ def _changed(path: Path) -> float:
         return 0.0
 
 
-def _summary(run: Run) -> dict[str, Any]:
+def summary(run: Run) -> dict[str, Any]:
+    """One run as `eigen2 runs --json` lists it."""
     metadata: dict[str, Any] = {}
     last: dict[str, Any] = {}
     try:
@@ -59,15 +66,69 @@ def _summary(run: Run) -> dict[str, Any]:
     if wrong := [name for name, value in numbers.items() if not _is_number(value)]:
         state = "damaged"
         numbers |= dict.fromkeys(wrong, None) | ({"step": 0} if "step" in wrong else {})
-    return {"name": run.name, "path": str(run.path), "state": state, **numbers, "bytes": _bytes(run.path)}
+    return {
+        "name": run.name,
+        "path": str(run.path),
+        "state": state,
+        **numbers,
+        "progress": _share(numbers["step"], numbers["steps"]),
+        "bytes": disk_bytes(run.path),
+        **_origin(run, metadata),
+        "host": _word(_newest(metadata).get("host")),
+        "started": _word(metadata.get("started")),
+        "age": _age(run),
+        "reason": _word(metadata.get("reason")),
+    }
 
 
-def state_of(run: Run, metadata: dict[str, Any]) -> str:
-    """The status in run.json; `killed` when its process died without a word."""
-    status = metadata.get("status", "unknown")
-    if not (isinstance(status, str) and status.isidentifier()):
+def state_of(run: Run, metadata: Mapping[str, Any]) -> str:
+    """One of STATES. What run.json says last stands, unless it says that a process works on the run and the lock says
+    that none does: one that died without a word has crashed; where the lock was given back, or was left behind when the
+    directory was copied, the run is stopped."""
+    status = metadata.get("status")
+    if status in ("done", "stopped"):
+        return str(status)
+    if status == "failed":
+        return "crashed"
+    if status not in ("running", None):
         return "damaged"
-    return "killed" if status in ("running", "unknown") and dead_holder(run.path) else status
+    holder = held(run.path)
+    if holder == "dead":
+        return "crashed"
+    if holder == "here" or (holder == "elsewhere" and status == "running"):
+        return "running"
+    return "unknown" if status is None else "stopped"
+
+
+def _origin(run: Run, metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Algorithm, environment and seed; runs of earlier versions say them in their config alone."""
+    found = {name: metadata.get(name) for name in ("alg", "env", "seed")}
+    if None in found.values():
+        config: Any = None
+        with suppress(OSError, DamagedStateError):
+            config = run.raw_config()
+        known: Mapping[str, Any] = config if isinstance(config, dict) else {}
+        presets = known.get("presets")
+        named = presets if isinstance(presets, dict) else {}
+        stored = {"alg": named.get("alg"), "env": named.get("env"), "seed": known.get("seed")}
+        found = {name: stored[name] if value is None else value for name, value in found.items()}
+    seed = found["seed"] if _is_number(found["seed"]) else None
+    return {"alg": _word(found["alg"]), "env": _word(found["env"]), "seed": seed}
+
+
+def _newest(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Facts about the process that worked on the run last."""
+    resumes = metadata.get("resumes")
+    last = resumes[-1] if isinstance(resumes, list) and resumes else None
+    return last if isinstance(last, dict) else metadata
+
+
+def _word(value: object) -> str | None:
+    return value[:LONGEST_WORD] if isinstance(value, str) else None
+
+
+def _share(step: Any, steps: Any) -> float | None:
+    return min(1.0, max(0.0, step / steps)) if step is not None and steps else None
 
 
 def _is_number(value: object) -> bool:
@@ -75,12 +136,25 @@ def _is_number(value: object) -> bool:
     return known or value is None
 
 
-def _bytes(directory: Path) -> int:
+def _age(run: Run) -> float | None:
+    """Seconds since the run changed last."""
+    newest = 0.0
+    for path in (run.log("metrics"), run.metadata_file, run.log("evaluations"), run.config_file):
+        with suppress(OSError):
+            newest = max(newest, path.lstat().st_mtime)
+    return round(max(0.0, time.time() - newest), 1) if newest else None
+
+
+def disk_bytes(directory: Path | str) -> int:
     """Of all files; one that a training run has just replaced, or that cannot be looked at, counts nothing."""
-    found = 0
-    for place, _, names in os.walk(directory):
-        for name in names:
-            with suppress(OSError):
-                state = os.lstat(os.path.join(place, name))
-                found += state.st_size if stat.S_ISREG(state.st_mode) else 0
+    found, below = 0, [os.fspath(directory)]
+    while below:
+        with suppress(OSError), os.scandir(below.pop()) as entries:
+            for entry in entries:
+                with suppress(OSError):
+                    if entry.is_dir(follow_symlinks=False):
+                        below.append(entry.path)
+                        continue
+                    state = entry.stat(follow_symlinks=False)
+                    found += state.st_size if stat.S_ISREG(state.st_mode) else 0
     return found

@@ -14,7 +14,7 @@ from contextlib import suppress
 from io import FileIO
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import psutil
 
@@ -26,6 +26,8 @@ from eigen2.store.plain_files import open_plain
 
 LONGEST = 4096
 """Bytes of a lock file; those that eigen2 writes are far shorter."""
+CLOCK_SECONDS = 60.0
+"""By which a clock may be put right between two looks at it."""
 
 
 class RunLock:
@@ -115,16 +117,47 @@ class RunLock:
         return _holder(os.pread(self._file.fileno(), LONGEST, 0))
 
 
-def dead_holder(directory: Path) -> bool:
-    """True when the lock file names a process of this host that no longer lives: it was killed while training."""
+Held = Literal["here", "elsewhere", "dead", "nobody"]
+
+
+def held(directory: Path) -> Held:
+    """Who has a run, by the lock file alone, which is not touched: a process that lives here, one of another host (of
+    which nothing is known here), one that died without giving it back, or nobody."""
+    path = directory / "lock"
     try:
-        with open_plain(directory / "lock") as file:
-            holder = _holder(file.read(LONGEST))
+        with open_plain(path) as file:
+            holder, found = _holder(file.read(LONGEST)), os.fstat(file.fileno())
     except FileNotFoundError:
+        return "nobody"
+    if holder is None:
+        return "nobody"
+    if holder["host"] != socket.gethostname():
+        return "elsewhere"
+    return "here" if _lives(holder, found) else "dead"
+
+
+def _lives(holder: dict[str, Any], lock: os.stat_result) -> bool:
+    """Whether the process that signed a lock file still has it open: its number may be another's by now, and the file a
+    copy of the one that it signed."""
+    try:
+        process = psutil.Process(holder["pid"])
+        if (
+            process.status() == psutil.STATUS_ZOMBIE
+            or process.create_time() > holder["since"] + CLOCK_SECONDS
+        ):
+            return False
+        descriptors = os.listdir(f"/proc/{holder['pid']}/fd")
+    except psutil.NoSuchProcess:
         return False
-    return (
-        holder is not None and holder["host"] == socket.gethostname() and not psutil.pid_exists(holder["pid"])
-    )
+    except (psutil.AccessDenied, OSError):
+        # Somebody else's process, or a system that does not say what is open.
+        return psutil.pid_exists(holder["pid"])
+    for descriptor in descriptors:
+        with suppress(OSError):
+            opened = os.stat(f"/proc/{holder['pid']}/fd/{descriptor}")
+            if (opened.st_dev, opened.st_ino) == (lock.st_dev, lock.st_ino):
+                return True
+    return False
 
 
 def _open(path: Path) -> FileIO:

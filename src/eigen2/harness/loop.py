@@ -45,7 +45,7 @@ def train(
     `own_data` goes into its checkpoints, `facts` about the start into run.json.
     """
     screen = recorder.screen
-    _note(run, screen.say, **_start_facts(run, experiment, checkpoint), **facts)
+    _note(run, screen.say, **_start_facts(run, config, experiment, checkpoint), **facts)
     try:
         with screen, run.journal(None if checkpoint is None else checkpoint.manifest.logs) as journal:
             _run_to_end(run, config, experiment, checkpoint, own_data, recorder, signals, watch, journal)
@@ -196,22 +196,24 @@ def restore(
         )
 
 
-def _start_facts(run: Run, experiment: Experiment, checkpoint: Checkpoint | None) -> dict[str, Any]:
+def _start_facts(
+    run: Run, config: Config, experiment: Experiment, checkpoint: Checkpoint | None
+) -> dict[str, Any]:
     facts = describe_start(this_command(), experiment.data_fingerprint or None)
-    facts["steps"] = experiment.trainer.steps
-    facts["panels"] = [panel.to_json() for panel in experiment.trainer.panels]
-    if checkpoint is None:
-        return facts
-    resume = {key: facts[key] for key in ("command", "started", "host", "git")}
-    before = run.metadata().get("resumes")
-    resumes = [*(before if isinstance(before, list) else []), resume]
-    return {
+    about = {
         "status": "running",
         "reason": None,
-        "steps": facts["steps"],
-        "panels": facts["panels"],
-        "resumes": resumes,
+        "alg": config.presets["alg"],
+        "env": config.env.label,
+        "seed": config.seed,
+        "steps": experiment.trainer.steps,
+        "panels": [panel.to_json() for panel in experiment.trainer.panels],
     }
+    if checkpoint is None:
+        return facts | about
+    resume = {key: facts[key] for key in ("command", "started", "host", "git")}
+    before = run.metadata().get("resumes")
+    return about | {"resumes": [*(before if isinstance(before, list) else []), resume]}
 
 
 def _check_place(run: Run) -> None:

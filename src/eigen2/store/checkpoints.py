@@ -339,12 +339,16 @@ class Checkpoints:
         objects are listed before the pins are read, so one that was pinned and then put is never lost.
         """
         with self.objects.without_guests() as alone:
-            garbage = self._garbage() if alone and self.directory.is_dir() else []
+            garbage = self.garbage() if alone else []
             if garbage:
                 self.objects.delete(*garbage)
         return len(garbage)
 
-    def _garbage(self) -> list[str]:
+    def garbage(self) -> list[str]:
+        """The objects that no manifest and no pin names. Of a run that is being trained this says nothing: it puts
+        objects before it names them."""
+        if not self.directory.is_dir():
+            return []
         present = list(self.objects.list())
         # A rename that is visible but not durable could be undone by a power cut, and the old names come back.
         sync_directory(self.directory)
