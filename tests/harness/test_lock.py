@@ -11,7 +11,7 @@ import pytest
 from command_lab import ORDERS, Lab, Moment, story
 
 from eigen2.errors import ConfigError, ResourceError
-from eigen2.harness.lock import RunLock, dead_holder
+from eigen2.harness.lock import RunLock, held
 
 
 def test_a_second_trainer_is_refused_and_told_who_holds_the_run(
@@ -48,11 +48,11 @@ def test_a_dead_holder_is_no_obstacle(lab: Lab, tmp_path: Path) -> None:
         "train", *ORDERS, f"run.root={tmp_path}", "run.name=mine", moments=(Moment("stepped", "SIGKILL", 2),)
     )
     assert done.killed
-    assert dead_holder(tmp_path / "mine")
+    assert held(tmp_path / "mine") == "dead"
     resumed = lab.run("train", "--resume", tmp_path / "mine")
     assert resumed.code == 0
     assert "never released" not in resumed.out
-    assert not dead_holder(tmp_path / "mine")
+    assert held(tmp_path / "mine") == "nobody"
 
 
 def test_a_lock_left_on_another_host_is_explained(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_a_lock_file_that_says_nothing_is_no_obstacle(tmp_path: Path) -> None:
 )
 def test_rubbish_in_the_lock_file_names_nobody(tmp_path: Path, text: str) -> None:
     (tmp_path / "lock").write_bytes(text.encode("utf-8", "surrogateescape"))
-    assert not dead_holder(tmp_path)
+    assert held(tmp_path) == "nobody"
     (tmp_path / "lock").write_text(text if text.isprintable() else "{", encoding="utf-8", errors="replace")
     with RunLock(tmp_path) as lock:
         assert lock.warning is None
