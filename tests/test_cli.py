@@ -331,6 +331,38 @@ def test_run_json_tells_what_ran_where_and_how_it_ended(finished: Path) -> None:
     assert len(facts["data_fingerprint"]) == 64
     assert facts["packages"]["torch"]
     assert {"git", "host", "python", "platform", "started", "updated", "gpu", "slurm_job_id"} <= facts.keys()
+    assert (facts["exit_code"], facts["reason"]) == (0, None)
+    assert facts["started"] <= facts["ended"] <= facts["updated"]
+    assert (facts["alg"], facts["env"], facts["seed"]) == ("erl", "random_walk", 7)
+    assert facts["presets"] == {"alg": "erl", "env": "trading"}
+    assert facts["config_diff"]["alg.population"] == {"preset": 16, "now": 4}
+    assert "seed" not in facts["config_diff"]
+    if facts["git"] is not None:
+        assert facts["git_commit"] + "-dirty" * facts["git_dirty"] == facts["git"]
+
+
+def test_run_json_tells_how_each_process_ended_and_where_the_next_went_on(lab: Lab, tmp_path: Path) -> None:
+    slurm = {"SLURM_JOB_ID": "17_3", "SLURM_ARRAY_TASK_ID": "3"}
+    stopped = lab.run(
+        "train", *ORDERS, f"run.root={tmp_path}", "run.name=x", environment=slurm,
+        moments=(Moment("stepped", "SIGTERM", 2),),
+    )  # fmt: skip
+    assert stopped.code == 75
+    facts = json.loads((tmp_path / "x" / "run.json").read_text())
+    assert (facts["status"], facts["exit_code"]) == ("stopped", 75)
+    assert "SIGTERM" in facts["reason"]
+    assert (facts["slurm_job_id"], facts["slurm"]) == ("17_3", {"job_id": "17_3", "array_task_id": "3"})
+    killed = lab.run("train", "--resume", tmp_path / "x", moments=(Moment("stepped", "SIGKILL", 1),))
+    assert killed.killed
+    assert json.loads((tmp_path / "x" / "run.json").read_text())["status"] == "running"
+    assert lab.run("train", "--resume", tmp_path / "x").code == 0
+    facts = json.loads((tmp_path / "x" / "run.json").read_text())
+    first, second = facts["resumes"]
+    assert (first["after"], second["after"]) == ("stopped", "killed")
+    assert first["step"] == 2
+    assert first["packages"] == {}
+    assert first["slurm_job_id"] is None
+    assert (facts["slurm_job_id"], facts["exit_code"]) == ("17_3", 0)
 
 
 def test_version_and_short_help(lab: Lab) -> None:

@@ -26,7 +26,7 @@ from eigen2.harness.checkpointer import Checkpointer
 from eigen2.harness.expected import load_state, require_memory, state_bytes
 from eigen2.harness.identity import check_identity, identity
 from eigen2.harness.journal import Journal
-from eigen2.harness.metadata import describe_start, this_command
+from eigen2.harness.metadata import end_facts, resume_facts, start_facts
 from eigen2.harness.own_data import OwnData
 from eigen2.harness.recording import Recorder
 from eigen2.harness.run import Run
@@ -54,12 +54,12 @@ def train(
         raise
     except Eigen2Error as error:
         status = "stopped" if isinstance(error, StoppedEarly) else "failed"
-        _note(run, screen.say, status=status, reason=str(error))
+        _note(run, screen.say, **end_facts(status, str(error), error.exit_code))
         raise
     except BaseException as error:
-        _note(run, screen.say, status="failed", reason=repr(error))
+        _note(run, screen.say, **end_facts("failed", repr(error), Eigen2Error.exit_code))
         raise
-    _note(run, screen.say, status="done", reason=None)
+    _note(run, screen.say, **end_facts("done", None, 0))
 
 
 def _run_to_end(
@@ -199,21 +199,10 @@ def restore(
 def _start_facts(
     run: Run, config: Config, experiment: Experiment, checkpoint: Checkpoint | None
 ) -> dict[str, Any]:
-    facts = describe_start(this_command(), experiment.data_fingerprint or None)
-    about = {
-        "status": "running",
-        "reason": None,
-        "alg": config.presets["alg"],
-        "env": config.env.label,
-        "seed": config.seed,
-        "steps": experiment.trainer.steps,
-        "panels": [panel.to_json() for panel in experiment.trainer.panels],
-    }
+    trainer = experiment.trainer
     if checkpoint is None:
-        return facts | about
-    resume = {key: facts[key] for key in ("command", "started", "host", "git")}
-    before = run.metadata().get("resumes")
-    return about | {"resumes": [*(before if isinstance(before, list) else []), resume]}
+        return start_facts(config, trainer, experiment.data_fingerprint or None)
+    return resume_facts(config, trainer, run.metadata(), checkpoint.manifest.step)
 
 
 def _check_place(run: Run) -> None:
@@ -225,7 +214,7 @@ def _check_place(run: Run) -> None:
 def _note_elsewhere(run: Run, error: RunGone, say: Callable[[str], None]) -> None:
     """A run that was moved is told how it stands where it is now; its lock went with it, and is this process's."""
     if isinstance(error, RunMoved) and error.place not in (None, run.path):
-        _note(Run(error.place), say, status="stopped", reason=str(error))
+        _note(Run(error.place), say, **end_facts("stopped", str(error), error.exit_code))
 
 
 def _note(run: Run, say: Callable[[str], None], **facts: Any) -> None:

@@ -1,4 +1,10 @@
-"""run.json: what was run, where, with what, and how it stands."""
+"""run.json: what was run, where, with what, and how it stands.
+
+command directory git_commit git_dirty     what would make the same run again; with config_diff and packages
+started ended updated                      of the first process; when the last one ended
+status reason exit_code                    running, done, stopped or failed; why, and what the shell saw
+resumes                                    the same about each later process; `after` is how the one before it ended
+"""
 
 import os
 import platform
@@ -7,29 +13,95 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("eigen2", "torch", "numpy", "gymnasium", "pandas", "safetensors", "mujoco")
+from eigen2.algorithms.contract import Trainer
+from eigen2.config import Config, differences, preset_config
+from eigen2.errors import ConfigError
+
+PACKAGES = (
+    "eigen2", "torch", "numpy", "gymnasium", "pandas", "pyarrow", "safetensors", "hydra-core", "pydantic", "mujoco",
+    "stable-baselines3", "tensorboard", "wandb", "trackio",
+)  # fmt: skip
+MOST_RESUMES = 1000
+"""Of a run that is preempted every few minutes, the newest are kept."""
+SLURM = ("SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID", "SLURM_RESTART_COUNT")
 
 
-def describe_start(command: list[str], data_fingerprint: str | None) -> dict[str, Any]:
+def start_facts(config: Config, trainer: Trainer, data_fingerprint: str | None) -> dict[str, Any]:
+    """For run.json when a run begins."""
+    return describe_process() | {"data_fingerprint": data_fingerprint} | _about(config, trainer)
+
+
+def resume_facts(config: Config, trainer: Trainer, known: Mapping[str, Any], step: int) -> dict[str, Any]:
+    """For run.json, of which `known` is what it says now, when a run goes on after `step`."""
+    process = describe_process()
+    packages = known.get("packages")
+    before = packages if isinstance(packages, dict) else {}
+    process["packages"] = {
+        name: version for name, version in process["packages"].items() if version != before.get(name)
+    }
+    status = known.get("status")
+    process |= {"step": step, "after": "killed" if status == "running" else status}
+    resumes = known.get("resumes")
+    earlier = resumes if isinstance(resumes, list) else []
+    return _about(config, trainer) | {"resumes": [*earlier, process][-MOST_RESUMES:]}
+
+
+def end_facts(status: str, reason: str | None, code: int) -> dict[str, Any]:
+    """For run.json when a process is through with a run."""
+    return {"status": status, "reason": reason, "exit_code": code, "ended": _now()}
+
+
+def describe_process() -> dict[str, Any]:
     """Facts about this process and machine."""
+    revision = git_revision(Path(__file__).parent)
     return {
-        "command": shlex.join(command),
+        "command": shlex.join(this_command()),
+        "directory": _working_directory(),
         "started": _now(),
-        "status": "running",
-        "git": git_revision(Path(__file__).parent),
+        "git": revision,
+        "git_commit": None if revision is None else revision.removesuffix("-dirty"),
+        "git_dirty": None if revision is None else revision.endswith("-dirty"),
         "python": platform.python_version(),
         "packages": {name: _version(name) for name in PACKAGES},
         "host": socket.gethostname(),
         "platform": platform.platform(),
         "cpus": os.cpu_count(),
-        "gpu": _gpu(),
+        **_gpu(),
         "slurm_job_id": os.environ.get("SLURM_JOB_ID"),
-        "data_fingerprint": data_fingerprint,
+        "slurm": {
+            name.removeprefix("SLURM_").lower(): os.environ[name] for name in SLURM if name in os.environ
+        },
     }
+
+
+def _about(config: Config, trainer: Trainer) -> dict[str, Any]:
+    return {
+        "status": "running",
+        "reason": None,
+        "exit_code": None,
+        "ended": None,
+        "alg": config.presets["alg"],
+        "env": config.env.label,
+        "seed": config.seed,
+        "presets": config.presets,
+        "config_diff": _config_diff(config),
+        "steps": trainer.steps,
+        "panels": [panel.to_json() for panel in trainer.panels],
+    }
+
+
+def _config_diff(config: Config) -> dict[str, Any] | None:
+    """Keys that differ from the presets, each with both values; None when this version has no such presets any more."""
+    try:
+        changed = differences(preset_config(config.presets), config)
+    except ConfigError:
+        return None
+    return {key: {"preset": before, "now": now} for key, (before, now) in changed.items()}
 
 
 def git_revision(directory: Path) -> str | None:
@@ -46,10 +118,20 @@ def this_command() -> list[str]:
     return ["eigen2", *sys.argv[1:]]
 
 
-def _gpu() -> str | None:
+def _working_directory() -> str | None:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return None
+
+
+def _gpu() -> dict[str, Any]:
     import torch
 
-    return torch.cuda.get_device_name(0) if torch.cuda.is_available() else None
+    if not torch.cuda.is_available():
+        return {"gpu": None, "gpu_bytes": None, "cuda": None}
+    found = torch.cuda.get_device_properties(0)
+    return {"gpu": found.name, "gpu_bytes": found.total_memory, "cuda": torch.version.cuda}
 
 
 def _version(name: str) -> str | None:

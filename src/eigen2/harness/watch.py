@@ -21,6 +21,7 @@ from eigen2.config import RunConfig
 from eigen2.errors import Eigen2Error, ResourceError, StoppedEarly
 from eigen2.harness.console import TrainingConsole
 from eigen2.harness.journal import Journal
+from eigen2.harness.metadata import end_facts
 from eigen2.harness.run import Run
 from eigen2.harness.signals import StopSignals
 from eigen2.harness.stacks import all_stacks, main_line
@@ -216,7 +217,7 @@ class Watch:
             with suppress(OSError, Eigen2Error):
                 if self._journal is not None:
                     self._journal.event("exit", sentence, code=code)
-                self._run.note(status="stopped", reason=sentence)
+                self._run.note(**end_facts("stopped", sentence, code))
         console = Console(stderr=True)
         console.show_cursor()
         console.print(f"eigen2: {sentence}", highlight=False, markup=False, soft_wrap=True)
