@@ -35,7 +35,7 @@ def chosen_runs(
     sort: str = "age",
     reverse: bool = False,
 ) -> list[dict[str, Any]]:
-    """The runs below `root` whose fields match one of the patterns (`erl*`) for each field that has some; sorted, newest
+    """The runs below `root` whose fields match one of the patterns (`name*`) for each field that has some; sorted, newest
     last when nothing else is said, those without a value at the end."""
     if sort not in SORTS:
         raise ConfigError(f"--sort is {sort!r}; it must be one of {', '.join(SORTS)}.")
