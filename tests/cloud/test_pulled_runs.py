@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from command_lab import Done, Lab
+from forgery import sealed
 from machines import NAME, Machine, files, good, is_sentence
 from servers import BUCKET, KEY, SECRET, Place, Served
 
@@ -20,7 +21,6 @@ from eigen2.cloud.local import LocalBucket
 from eigen2.cloud.location import parse
 from eigen2.cloud.names import object_key
 from eigen2.cloud.pull import Puller, look
-from eigen2.store.manifest import _spell as spell
 
 Change = Callable[[Path], None]
 
@@ -182,7 +182,7 @@ def rewrite(run: Path, change: Callable[[dict[str, Any]], None], *roles: str) ->
         path = run / "checkpoints" / f"{role}.json"
         body = json.loads(path.read_bytes())["body"]
         change(body)
-        path.write_bytes(spell({"body": body, "sha256": hashlib.sha256(spell(body)).hexdigest()}))
+        path.write_bytes(sealed(body))
 
 
 def first_object(body: dict[str, Any]) -> dict[str, Any]:

@@ -425,3 +425,17 @@ def test_an_unknown_role_is_refused_and_changes_nothing(tmp_path: Path, state_at
     with pytest.raises(ValueError, match=r"can be init, best, final, not \['previous'\]"):
         Checkpoints(tmp_path).save(NewCheckpoint(1, state_at(1)), ["previous"])
     assert Checkpoints(tmp_path).names() == []
+
+
+def test_a_manifest_that_is_damaged_between_two_saves_is_noticed(tmp_path: Path, state_at: StateAt) -> None:
+    """What it said before is remembered, but the file counts."""
+    checkpoints = Checkpoints(tmp_path)
+    for step in (1, 2):
+        checkpoints.save(NewCheckpoint(step, state_at(step)), ["init"] if step == 1 else [])
+    assert set(checkpoints.good()) == {"init", "previous", "latest"}
+    path = checkpoints.path("previous")
+    good = path.read_bytes()
+    path.write_bytes(good.replace(b'"step": 1', b'"step": 0'))
+    assert set(checkpoints.good()) == {"init", "latest"}
+    path.write_bytes(good)
+    assert set(checkpoints.good()) == {"init", "previous", "latest"}

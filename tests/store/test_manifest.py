@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 import os
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,22 @@ from eigen2.errors import DamagedStateError
 from eigen2.store.durable import write_atomically
 from eigen2.store.manifest import Manifest, from_bytes, read_manifest, to_bytes
 from eigen2.store.objects import Ref
+from eigen2.store.spelling import spelled
 
+ANYTHING = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.lists(inner, max_size=4).map(tuple)
+        | st.dictionaries(st.text(max_size=8), inner, max_size=4)
+        | st.dictionaries(st.integers(), inner, max_size=2).map(OrderedDict)
+    ),
+    max_leaves=20,
+)
 MANIFEST = Manifest(
     name="latest",
     step=12,
@@ -37,6 +53,17 @@ def test_a_manifest_comes_back_as_written(tmp_path: Path) -> None:
     assert read_manifest(path) == MANIFEST
     assert list(tmp_path.iterdir()) == [path]
     assert MANIFEST.bytes == 30
+
+
+@given(ANYTHING)
+def test_the_spelling_is_that_of_the_library(value: Any) -> None:
+    assert spelled(value) == json.dumps(value, sort_keys=True, indent=1, allow_nan=False)
+
+
+@pytest.mark.parametrize("value", [math.nan, [math.inf], {"a": {1, 2}}, {("a",): 1}])
+def test_what_has_no_spelling_is_refused_as_by_the_library(value: Any) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        spelled(value)
 
 
 def test_a_manifest_is_synced_before_its_rename_and_its_directory_after(

@@ -23,7 +23,7 @@ from eigen2.store.durable import (
     write_atomically,
 )
 from eigen2.store.layout import MANIFEST_LIMIT
-from eigen2.store.manifest import OWN_DATA, Manifest, from_bytes, read_manifest, to_bytes
+from eigen2.store.manifest import OWN_DATA, Manifest, from_bytes, read_content, read_manifest, to_bytes
 from eigen2.store.objects import Objects, Ref
 from eigen2.store.plain_files import check_kind, read_plain
 from eigen2.store.retention import NAMES, RESUMABLE, Plan, live_objects, retain
@@ -168,6 +168,8 @@ class Checkpoints:
         """Share of parity that a save adds; 0 for none."""
         self._proven: dict[str, bytes] = {}
         """Texts of the manifests whose checkpoints this process has written or read completely."""
+        self._known: dict[str, _Known] = {}
+        """What each manifest's file was found to say; whether it still says so is asked each time."""
 
     def path(self, name: str) -> Path:
         if name not in NAMES:
@@ -199,7 +201,9 @@ class Checkpoints:
     def newest_good(self, own_data: bool = True) -> Recovery:
         """The newest resumable checkpoint of which every byte verifies; without `own_data` every other byte."""
         if own_data:
-            return self.read_newest(lambda checkpoint: self._prove(checkpoint.manifest))[0]
+            return self.read_newest(
+                lambda checkpoint: self._prove(checkpoint.manifest, to_bytes(checkpoint.manifest))
+            )[0]
         return self.read_newest(lambda checkpoint: checkpoint.verify(own_data=False))[0]
 
     def read_newest(self, read: Callable[[Checkpoint], Result]) -> tuple[Recovery, Result | None]:
@@ -389,11 +393,11 @@ class Checkpoints:
 
     def _rewrite(self, manifest: Manifest) -> None:
         """Replace a manifest by one that names the same state; what is known of its objects is not lost."""
-        path, text = self.path(manifest.name), to_bytes(manifest)
+        text = to_bytes(manifest)
         self._fence()
         # Compared as this version spells it: the file may be of an earlier format.
-        known = self._proven.get(manifest.name) == to_bytes(read_manifest(path))
-        write_atomically(path, text)
+        known = self._proven.get(manifest.name) == self._read(manifest.name).text
+        write_atomically(self.path(manifest.name), text)
         if known:
             self._proven[manifest.name] = text
 
@@ -404,11 +408,11 @@ class Checkpoints:
         if known is None or not (path := self.path("latest")).exists():
             return
         with suppress(DamagedStateError):
-            other = read_manifest(path)
+            other = self._read("latest")
             # As this version spells it: one that an earlier version wrote reads otherwise.
-            if to_bytes(other) != known:
+            if other.text != known:
                 raise RunMoved(
-                    f"{path} is of step {other.step} and was not written by this process: another one works on the "
+                    f"{path} is of step {other.manifest.step} and was not written by this process: another one works on the "
                     f"run. Nothing more is written; stop all but one, then `eigen2 train --resume {path.parents[1]}` "
                     "goes on.",
                     path.parents[1],
@@ -452,16 +456,24 @@ class Checkpoints:
         good: dict[str, Manifest] = {}
         for name in self.names():
             try:
-                manifest = read_manifest(self.path(name))
+                known = self._read(name)
                 if proven:
-                    self._prove(manifest)
+                    self._prove(known.manifest, known.text)
             except DamagedStateError:
                 continue
-            good[name] = manifest
+            good[name] = known.manifest
         return good
 
-    def _prove(self, manifest: Manifest) -> None:
-        text = to_bytes(manifest)
+    def _read(self, name: str) -> "_Known":
+        """The manifest `name`, proven; a file that has not changed is not made sense of again."""
+        path, known = self.path(name), self._known.get(name)
+        content = read_content(path)
+        if known is None or known.content != content:
+            manifest = from_bytes(content, path)
+            known = self._known[name] = _Known(content, manifest, to_bytes(manifest))
+        return known
+
+    def _prove(self, manifest: Manifest, text: bytes) -> None:
         if self._proven.get(manifest.name) != text:
             Checkpoint(manifest, self.objects).verify()
             self._proven[manifest.name] = text
@@ -496,6 +508,15 @@ def without_replay(manifest: Manifest) -> Manifest:
     groups = {name: members for name, members in manifest.parity.items() if there.issuperset(members)}
     kept |= {n: manifest.objects[n] for n in (f"parity/{name}" for name in groups)}
     return replace(manifest, objects=kept, replay=None, replay_step=None, parity=groups)
+
+
+@dataclass(frozen=True)
+class _Known:
+    """A manifest as it was read: what the file holds, what it means, and how this version spells that."""
+
+    content: bytes
+    manifest: Manifest
+    text: bytes
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,9 @@ format 3.
 """
 
 import hashlib
-import json
 import math
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,6 +20,7 @@ from eigen2.store.bounded_json import load_bounded
 from eigen2.store.layout import MANIFEST_LIMIT, LogName
 from eigen2.store.objects import Ref
 from eigen2.store.plain_files import read_plain
+from eigen2.store.spelling import spelled
 
 FORMAT = 3
 Count = Annotated[int, Field(ge=0, lt=2**62)]
@@ -72,10 +72,11 @@ class Manifest:
 
 def to_bytes(manifest: Manifest) -> bytes:
     """The one valid spelling of the manifest's file."""
-    body = asdict(manifest)
+    body = {part.name: getattr(manifest, part.name) for part in fields(Manifest)}
     body["format"] = FORMAT
+    body["objects"] = {name: {"hash": ref.hash, "size": ref.size} for name, ref in manifest.objects.items()}
     body["metrics"] = {name: _number(value) for name, value in manifest.metrics.items()}
-    return _spell({"body": body, "sha256": _digest(body)})
+    return _document(body)
 
 
 def from_bytes(content: bytes, where: Path) -> Manifest:
@@ -83,9 +84,7 @@ def from_bytes(content: bytes, where: Path) -> Manifest:
     try:
         document = load_bounded(content)
         body = document["body"]
-        genuine = (
-            isinstance(body, dict) and document["sha256"] == _digest(body) and _spell(document) == content
-        )
+        genuine = isinstance(body, dict) and _document(body) == content
     except (ValueError, LookupError, TypeError, RecursionError):
         genuine = False
     if not genuine:
@@ -115,11 +114,14 @@ def from_bytes(content: bytes, where: Path) -> Manifest:
 
 def read_manifest(path: Path) -> Manifest:
     """The proven manifest at `path`, or a DamagedStateError that names the file."""
+    return from_bytes(read_content(path), path)
+
+
+def read_content(path: Path) -> bytes:
     try:
-        content = read_plain(path, MANIFEST_LIMIT)
+        return read_plain(path, MANIFEST_LIMIT)
     except FileNotFoundError:
         raise DamagedStateError(f"{path} does not exist; the run has no such checkpoint") from None
-    return from_bytes(content, path)
 
 
 def _require_fields(body: Mapping[str, Any], where: Path) -> None:
@@ -185,9 +187,10 @@ def _number(value: float) -> float | str:
     return float(value) if math.isfinite(value) else repr(float(value))
 
 
-def _spell(document: Mapping[str, Any]) -> bytes:
-    return json.dumps(document, sort_keys=True, indent=1, allow_nan=False).encode() + b"\n"
-
-
-def _digest(body: Mapping[str, Any]) -> str:
-    return hashlib.sha256(_spell(body)).hexdigest()
+def _document(body: dict[str, Any]) -> bytes:
+    """The file around `body`: a table of it and of the hash of its own spelling."""
+    text = spelled(body)
+    digest = hashlib.sha256(f"{text}\n".encode()).hexdigest()
+    # No string holds a line end as it is, so a line begins where one stands.
+    inner = text.replace("\n", "\n ")
+    return f'{{\n "body": {inner},\n "sha256": "{digest}"\n}}\n'.encode()

@@ -25,7 +25,7 @@ from eigen2.store.durable import (
     sync_directory,
     write_temporary,
 )
-from eigen2.store.plain_files import check_kind, open_directory, open_plain
+from eigen2.store.plain_files import check_kind, open_below, open_directory, open_plain
 
 READ_BYTES = 1 << 20
 PATIENCE = 2.0
@@ -74,7 +74,7 @@ class Objects:
     """
 
     def __init__(self, root: Path, fence: Callable[[], None] = lambda: None) -> None:
-        self.root, self.fence = root, fence
+        self.root, self.fence, self._top = root, fence, str(root)
         self.lock = root.with_name(f"{root.name}.lock")
         self._proven: dict[str, int] = {}
         """Sizes of the objects this process wrote or read back; others are read once before they are relied on."""
@@ -85,9 +85,8 @@ class Objects:
         self._batches = 0
 
     def path(self, name: str) -> Path:
-        if not _HASH.fullmatch(name):
-            raise ValueError(f"{name!r} is no object name: 64 lower-case hex digits are expected")
-        return self.root / name[:2] / name[2:]
+        _check_name(name)
+        return Path(self._top, name[:2], name[2:])
 
     def put(self, data: Buffer | Sequence[Buffer]) -> Ref:
         """Store a buffer, or several in a row, durably (at the end of the surrounding batch, if there is one).
@@ -185,7 +184,12 @@ class Objects:
 
     def read(self, name: str, size: int | None = None) -> bytes:
         """The object's bytes, proven against its name; one that is not `size` long, if that is known, is not read."""
-        with self._opened(name, size) as file:
+        with _Readable(self, name), self._opened(name) as file:
+            if size is not None and (found := os.fstat(file.fileno()).st_size) != size:
+                raise DamagedStateError(
+                    f"{self.path(name)} is damaged: it is {found:,} bytes long, not {size:,} as its checkpoint says; "
+                    f"{REMEDY}"
+                )
             data = file.readall()
         self._prove(name, hashlib.sha256(data).hexdigest(), len(data))
         return data
@@ -193,7 +197,7 @@ class Objects:
     def check(self, name: str) -> int:
         """Prove the object against its name without holding it in memory; returns its size."""
         digest, size = hashlib.sha256(), 0
-        with self._opened(name) as file:
+        with _Readable(self, name), self._opened(name) as file:
             while chunk := file.read(READ_BYTES):
                 digest.update(chunk)
                 size += len(chunk)
@@ -240,29 +244,29 @@ class Objects:
 
     def _make_root(self) -> None:
         self.fence()
-        check_kind(self.root, directory=True)
-        make_subdirectory(self.root)
+        if not check_kind(self.root, directory=True):
+            make_subdirectory(self.root)
 
     def _good(self, name: str) -> Ref | None:
         """The Ref of an object that is here and good; one that this process never saw is read and hashed once."""
         try:
-            size = self.path(name).lstat().st_size
+            size = os.lstat(self.path(name)).st_size
             return Ref(name, size if self._proven.get(name) == size else self.check(name))
         except (FileNotFoundError, DamagedStateError):
             return None
 
     def _publish(self, temporary: Path, ref: Ref) -> None:
         path = self.path(ref.hash)
+        directory = path.parent
         try:
-            check_kind(path.parent, directory=True)
-            if not path.parent.is_dir():
-                path.parent.mkdir(exist_ok=True)
+            if not check_kind(directory, directory=True):
+                directory.mkdir(exist_ok=True)
                 self._touch(self.root)
             os.replace(temporary, path)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
-        self._durable.discard(path.parent)
+        self._durable.discard(directory)
         self._proven[ref.hash] = ref.size
 
     def _relied_on(self, ref: Ref) -> Ref:
@@ -287,23 +291,9 @@ class Objects:
             self._touched.discard(directory)
             self._durable.add(directory)
 
-    @contextmanager
-    def _opened(self, name: str, size: int | None = None) -> Iterator[FileIO]:
-        """The object's file; no part of its path below the run is a link."""
-        path = self.path(name)
-        with (
-            _readable(path),
-            self._directory(path) as directory,
-            open_plain(path, directory=directory) as file,
-        ):
-            if size is not None:
-                _check_size(path, os.fstat(file.fileno()).st_size, size)
-            yield file
-
-    @contextmanager
-    def _directory(self, path: Path) -> Iterator[int]:
-        with open_directory(self.root) as root, open_directory(path.parent, root) as directory:
-            yield directory
+    def _opened(self, name: str) -> FileIO:
+        _check_name(name)
+        return open_below(self._top, name[:2], name[2:])
 
     def _prove(self, name: str, found: str, size: int) -> None:
         if found != name:
@@ -314,20 +304,24 @@ class Objects:
         self._proven[name] = size
 
 
-def _check_size(path: Path, found: int, size: int) -> None:
-    if found != size:
-        raise DamagedStateError(
-            f"{path} is damaged: it is {found:,} bytes long, not {size:,} as its checkpoint says; {REMEDY}"
-        )
+def _check_name(name: str) -> None:
+    if not _HASH.fullmatch(name):
+        raise ValueError(f"{name!r} is no object name: 64 lower-case hex digits are expected")
 
 
-@contextmanager
-def _readable(path: Path) -> Iterator[None]:
-    """A missing file or a bad sector is damage, and is reported as such; other failures pass through."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in (errno.ENOENT, errno.EIO):
-            raise
-        fact = "is missing" if error.errno == errno.ENOENT else "cannot be read from its disk"
-        raise DamagedStateError(f"{path} {fact}; {REMEDY}") from error
+class _Readable:
+    """A missing file or a bad sector is damage, and is reported as such; other failures pass through.
+
+    A class, because every object is read inside one: a generator costs as much as opening the file.
+    """
+
+    def __init__(self, objects: Objects, name: str) -> None:
+        self._objects, self._name = objects, name
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OSError) and error.errno in (errno.ENOENT, errno.EIO):
+            fact = "is missing" if error.errno == errno.ENOENT else "cannot be read from its disk"
+            raise DamagedStateError(f"{self._objects.path(self._name)} {fact}; {REMEDY}") from error

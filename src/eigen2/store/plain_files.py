@@ -17,6 +17,7 @@ from eigen2.errors import DamagedStateError
 
 _CAREFULLY = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """A pipe that nobody writes to, opened without O_NONBLOCK, waits for ever."""
+_A_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY
 _REFUSALS = (errno.ELOOP, errno.ENXIO, errno.EISDIR, errno.ENOTDIR, errno.ENODEV, errno.EOPNOTSUPP)
 """What opening a link, a pipe, a socket or a directory fails with."""
 _KINDS = {
@@ -25,18 +26,43 @@ _KINDS = {
 }  # fmt: skip
 
 
-def open_plain(path: Path, flags: int = os.O_RDONLY, directory: int | None = None) -> FileIO:
-    """The plain file at `path`, unbuffered; with `directory`, an open one, the last part of `path` is looked up there."""
-    name = path if directory is None else path.name
+def open_plain(path: Path, flags: int = os.O_RDONLY) -> FileIO:
+    """The plain file at `path`, unbuffered."""
+    return _plain(_open(path, flags, None, path), flags, path)
+
+
+def open_below(root: str, directory: str, name: str) -> FileIO:
+    """The plain file root/directory/name; none of the three is followed if it is a link.
+
+    Every object of a run is read through here, so nothing is computed that only a refusal needs.
+    """
+    above = _open(root, _A_DIRECTORY, None, root)
     try:
-        descriptor = os.open(name, flags | _CAREFULLY, 0o644, dir_fd=directory)
+        below = _open(directory, _A_DIRECTORY, above, root, directory)
+    finally:
+        os.close(above)
+    try:
+        return _plain(
+            _open(name, os.O_RDONLY, below, root, directory, name), os.O_RDONLY, root, directory, name
+        )
+    finally:
+        os.close(below)
+
+
+def _open(name: Path | str, flags: int, below: int | None, *place: Path | str) -> int:
+    """A descriptor of what `name` is, in the open directory `below` if there is one; `place` is for the sentence."""
+    try:
+        return os.open(name, flags | _CAREFULLY, 0o644, dir_fd=below)
     except OSError as error:
         if error.errno not in _REFUSALS:
             raise
-        raise not_plain(path, "a plain file") from error
+        raise not_plain(Path(*place), "a directory" if flags & os.O_DIRECTORY else "a plain file") from error
+
+
+def _plain(descriptor: int, flags: int, *place: Path | str) -> FileIO:
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise not_plain(path, "a plain file")
+        raise not_plain(Path(*place), "a plain file")
     return FileIO(descriptor, "r" if flags & os.O_ACCMODE == os.O_RDONLY else "r+")
 
 
@@ -55,27 +81,22 @@ def check_size(path: Path, size: int, limit: int) -> None:
 @contextmanager
 def open_directory(path: Path, below: int | None = None) -> Iterator[int]:
     """A descriptor of a directory that is no link; with `below`, an open one, its name is looked up there."""
-    name = path if below is None else path.name
-    try:
-        descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY | _CAREFULLY, dir_fd=below)
-    except OSError as error:
-        if error.errno not in _REFUSALS:
-            raise
-        raise not_plain(path, "a directory") from error
+    descriptor = _open(path if below is None else path.name, _A_DIRECTORY, below, path)
     try:
         yield descriptor
     finally:
         os.close(descriptor)
 
 
-def check_kind(path: Path, directory: bool = False) -> None:
-    """Refuse a link, or anything else, in the place of a plain file or of a directory; nothing may be there."""
+def check_kind(path: Path, directory: bool = False) -> bool:
+    """Refuse a link, or anything else, in the place of a plain file or of a directory; False when nothing is there."""
     try:
-        mode = path.lstat().st_mode
+        mode = os.lstat(path).st_mode
     except FileNotFoundError:
-        return
+        return False
     if not (stat.S_ISDIR(mode) if directory else stat.S_ISREG(mode)):
         raise not_plain(path, "a directory" if directory else "a plain file")
+    return True
 
 
 def not_plain(path: Path, wanted: str) -> DamagedStateError:

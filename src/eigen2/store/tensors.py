@@ -111,9 +111,9 @@ def unpack(blob: bytes) -> dict[str, tuple[str, tuple[int, ...], memoryview]]:
     entries = load_table(blob[8:start])
     view, found = memoryview(blob), {}
     end = 0
-    for name, entry in sorted(entries.items(), key=lambda item: _offsets(item[1])):
+    for (first, stop), name in sorted((_offsets(entry), name) for name, entry in entries.items()):
+        entry = entries[name]
         dtype, shape = entry.get("dtype"), entry.get("shape")
-        first, stop = _offsets(entry)
         if dtype not in _TORCH_OF or not isinstance(shape, list) or not all(map(_is_count, shape)):
             raise ValueError(f"{name[:200]!r} is no array")
         if first != end or stop - first != math.prod(shape) * _TORCH_OF[dtype].itemsize:
@@ -140,9 +140,8 @@ def to_numpy(dtype: str, shape: tuple[int, ...], data: memoryview) -> npt.NDArra
     """A new writable array, `shape` as stored."""
     if dtype not in _NUMPY_OF:
         raise ValueError(f"NumPy has no type {dtype}")
-    array: npt.NDArray[Any] = np.empty(shape, _NUMPY_OF[dtype])
-    array.reshape(-1).view(np.uint8)[:] = np.frombuffer(data, np.uint8)
-    return array
+    array: npt.NDArray[Any] = np.frombuffer(data, _NUMPY_OF[dtype]).reshape(shape)
+    return array.copy()
 
 
 def to_torch(dtype: str, shape: tuple[int, ...], data: memoryview) -> torch.Tensor:

@@ -6,9 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from eigen2.store.manifest import _spell as spell
-
 Body = dict[str, Any]
+
+
+def spell(document: Any) -> bytes:
+    """As manifests are spelled, by the library."""
+    return json.dumps(document, sort_keys=True, indent=1, allow_nan=False).encode() + b"\n"
 
 
 def sealed(body: Any) -> bytes:
