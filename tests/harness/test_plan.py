@@ -135,8 +135,8 @@ def test_the_start_of_a_run_says_its_forecast_in_one_line(lab: Lab, tmp_path: Pa
     [
         ((), "alg.population=64", "ram_bytes"),
         ((), "alg.hidden=256", "ram_bytes"),
-        (("alg.block=4",), "alg.block=8", "ram_bytes"),
-        (("alg.hidden=64",), "alg.batch=4096", "ram_bytes"),
+        (("alg.block=4", "alg.windows=64"), "alg.block=8", "ram_bytes"),
+        (("alg.hidden=64",), "alg.batch=65536", "ram_bytes"),
         (("alg.generations=1000",), "replay.capacity=500000", "ram_bytes"),
         (("alg.generations=1000",), "replay.capacity=500000", "disk_bytes"),
         ((), "alg.hidden=256", "disk_bytes"),
@@ -203,6 +203,7 @@ def test_advice_names_several_settings_when_several_help() -> None:
     assert [key for key, _ in suggestions(config, needs(config).knobs, fits)] == [
         "alg.block",
         "alg.population",
+        "alg.windows",
     ]
 
 

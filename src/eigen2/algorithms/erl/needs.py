@@ -1,8 +1,8 @@
 """What an ERL run will need, from its config and the size of its world alone. Imports no torch.
 
-Every term names what it counts. The terms of `MarketActivations` follow `nets/encoder.py`, `nets/market.py` and
-`algorithms/erl/market.py`: whoever changes how much those hold at once changes them here, and
-`tests/algorithms/erl/test_needs.py` and `./run bench memory` say whether they are right.
+Every term names what it counts. The terms of `MarketActivations` follow `nets/encoder.py`, `nets/tiles.py`,
+`algorithms/erl/market_networks.py` and `algorithms/erl/market.py`: whoever changes how much those hold at once changes
+them here, and `tests/algorithms/erl/test_needs.py` and `./run bench memory` say whether they are right.
 """
 
 from dataclasses import dataclass
@@ -31,6 +31,12 @@ KEPT_ROWS = 1 << 17
 """Rows (agent x day x symbol) worked on at a time, and those whose layers are all kept (`nets/encoder.py`)."""
 HEAD_KEPT = 13
 """Tensors [agent, row, symbol, hidden] that a backward pass through the heads keeps or makes."""
+HEAD_MADE = 6
+"""The same of a pass without gradients."""
+CELL_KEPT = 12
+"""Numbers per [network, row, symbol] beside the layers: actions, values, targets, noise, and what their gradients keep."""
+BOOKS_KEPT = 20
+"""Numbers per [network, row, symbol] that the direct gradient keeps of the books of a day."""
 LAYER_KEPT = 6
 """The same of one layer of the encoder."""
 LOADING_CELL = 8 * 9
@@ -153,9 +159,10 @@ class MarketActivations:
             "validate": self._rollout(alg.validation_windows, env.validation_days, 0),
         }
         if alg.learners and alg.gradient_steps:
-            found["train"] = self._gradient(2 * alg.learners, alg.batch)
+            found["train"] = self._gradient(2 * alg.learners, alg.batch, CELL_KEPT)
         if alg.learners and alg.direct_steps:
-            found["direct"] = self._gradient(alg.learners, alg.direct_runs * alg.direct_days)
+            rows = alg.direct_runs * alg.direct_days
+            found["direct"] = self._gradient(alg.learners, rows, CELL_KEPT + BOOKS_KEPT)
         return found
 
     def _rollout(self, windows: int, days: int, recorded: int) -> int:
@@ -163,15 +170,38 @@ class MarketActivations:
         alg, shape = self.alg, self.shape
         block = min(alg.block, alg.population)
         days = self._played_days(windows, days)
-        inputs = days * shape.symbols * self.channels * FLOAT
-        embedded = block * days * shape.symbols * alg.hidden * FLOAT
         projected = block * days * shape.tradable * alg.hidden * FLOAT
-        # Joining the agents' embeddings holds them twice; projecting them holds them and three of what comes out.
         rows = windows * self.steps * self.record
         books = block * windows * shape.tradable * 8 * 12
-        playing = inputs + max(2 * embedded, embedded + 3 * projected)
-        # Rows are collected in a list and then stacked: twice for the block that plays, once for the others.
-        return playing + (recorded + (block if recorded else 0)) * rows + books
+        cells = block * windows * shape.symbols
+        if cells > KEPT_ROWS:
+            cells = max(2 * windows * shape.symbols, KEPT_ROWS)
+        acting = cells * alg.hidden * FLOAT * HEAD_MADE
+        return max(self._projecting(block, days), projected + acting) + recorded * rows + books
+
+    def _projecting(self, block: int, days: int) -> int:
+        """The first layer of all days: in one piece, or an agent and a tile of days at a time beside what comes out."""
+        alg, shape = self.alg, self.shape
+        inputs = days * shape.symbols * self.channels * FLOAT
+        embedded = days * shape.symbols * alg.hidden * FLOAT
+        projected = block * days * shape.tradable * alg.hidden * FLOAT
+        if not self._is_wide(block, days):
+            # Joining the agents' embeddings holds them twice; projecting them holds them and three of what comes out.
+            return inputs + max(2 * block * embedded, block * embedded + 3 * projected)
+        whole = 0 if self._days_stand_alone else inputs + 2 * embedded
+        return projected + whole + self._tile * HEAD_MADE
+
+    def _is_wide(self, networks: int, rows: int) -> bool:
+        return networks * rows * self.shape.symbols > KEPT_ROWS
+
+    @property
+    def _days_stand_alone(self) -> bool:
+        return self.history == 1
+
+    @property
+    def _tile(self) -> int:
+        """One layer of a tile; at least a row of all symbols."""
+        return max(CHUNK_ROWS, self.shape.symbols) * self.alg.hidden * FLOAT
 
     def _played_days(self, windows: int, days: int) -> int:
         """Different days in `windows` episodes drawn from `days`: they overlap. A tenth above what is expected, as some
@@ -180,21 +210,31 @@ class MarketActivations:
         missed = (1.0 - min(1.0, length / days)) ** windows
         return min(days, windows * length, round(1.1 * days * (1.0 - missed)))
 
-    def _gradient(self, networks: int, rows: int) -> int:
+    def _gradient(self, networks: int, rows: int, kept_of_cells: int) -> int:
         """A forward and backward pass of stacked networks over `rows` portfolios."""
         alg, shape = self.alg, self.shape
+        drawn = 3 * rows * self.record + networks * rows * shape.tradable * FLOAT * kept_of_cells
+        if self._is_wide(networks, rows):
+            head = HEAD_KEPT * self._tile
+        else:
+            head = HEAD_KEPT * networks * rows * shape.tradable * alg.hidden * FLOAT
+        return drawn + head + self._embedding(networks, rows)
+
+    def _embedding(self, networks: int, rows: int) -> int:
+        """The days that the portfolios are on, now and after their step, and what the encoder keeps of them."""
+        alg, shape = self.alg, self.shape
         days = min(rows, shape.days)
-        time = (
-            days
-            if self.history == 1
-            else min(shape.days, -(-rows // alg.run_length) * (alg.run_length + self.history))
-        )
-        inputs = time * shape.symbols * self.channels * FLOAT
+        if self.history == 1:
+            time = days
+        else:
+            time = min(shape.days, -(-rows // alg.run_length) * (alg.run_length + self.history))
+        inputs = 2 * time * shape.symbols * self.channels * FLOAT
+        if self._is_wide(networks, rows) and self._days_stand_alone:
+            return inputs + LAYER_KEPT * self._tile
         embedded = networks * days * shape.symbols * alg.hidden * FLOAT
         kept = min(networks * time * shape.symbols, KEPT_ROWS + CHUNK_ROWS)
         layers = kept * alg.hidden * FLOAT * LAYER_KEPT * (1 + alg.encoder_layers)
-        head = networks * rows * shape.tradable * alg.hidden * FLOAT * HEAD_KEPT
-        return inputs + 3 * embedded + layers + head
+        return inputs + 3 * embedded + layers
 
     @property
     def channels(self) -> int:
