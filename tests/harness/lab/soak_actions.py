@@ -99,7 +99,9 @@ class Soak:
         if self.stream.random() < 0.3:
             self.world.command("verify-resume", life.path, allowed=(0, 2))
         if self.stream.random() < 0.2:
-            self.world.command("export", life.path, "--to", self.world.base / "export")
+            # Before the first step some algorithms have no policy to give away.
+            allowed = (0, 2) if life.committed == 0 else (0,)
+            self.world.command("export", life.path, "--to", self.world.base / "export", allowed=allowed)
             shutil.rmtree(self.world.seen(self.world.base / "export"), ignore_errors=True)
 
     def move(self, life: Life) -> None:
