@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, SerializeAsAny, ValidationError
+from pydantic import Field, SerializeAsAny, ValidationError, field_validator
 
 from eigen2.algorithms import registry
 from eigen2.algorithms.contract import AlgorithmConfig
@@ -88,6 +88,9 @@ class Config(Section):
     """Where agents are evaluated."""
     workers: int = Field(2, ge=1, json_schema_extra=OPERATES)
     """Processes when cluster=processes; results do not depend on it."""
+    track: tuple[Literal["tensorboard", "wandb", "trackio"], ...] = Field((), json_schema_extra=OPERATES)
+    """Where metrics are shown besides: track=tensorboard,wandb,trackio. Event files in RUN/tensorboard, Weights & Biases
+    (offline without an API key), the local trackio; off: nowhere."""
     alg: SerializeAsAny[AlgorithmConfig]
     env: Annotated[TradingConfig | GymConfig | ControlConfig | TasksConfig, Field(discriminator="kind")]
     run: RunConfig = RunConfig()
@@ -98,6 +101,14 @@ class Config(Section):
 
     presets: dict[str, str] = Field(default_factory=lambda: dict(DEFAULTS), json_schema_extra=OPERATES)
     """Names of the chosen presets; set by `alg=NAME env=NAME`."""
+
+    @field_validator("track", mode="before")
+    @classmethod
+    def _trackers(cls, value: Any) -> Any:
+        if value in (None, "off", ["off"]):
+            return ()
+        names = value.split(",") if isinstance(value, str) else value
+        return tuple(dict.fromkeys(map(str.strip, names))) if _are_words(names) else names
 
 
 def load_config(overrides: Sequence[str] = (), base: Config | None = None) -> Config:
@@ -233,7 +244,7 @@ def _choices(overrides: Sequence[str]) -> tuple[dict[str, str], list["Override"]
     # Imported here: Hydra is half of what a command without overrides would cost.
     choices: dict[str, str] = {}
     values = []
-    for override in map(_parsed, overrides):
+    for override in map(_parsed, map(_listed, overrides)):
         if override.is_sweep_override():
             raise ConfigError(
                 f"`{override.input_line}` asks for several values at once; give one value per run."
@@ -247,6 +258,16 @@ def _choices(overrides: Sequence[str]) -> tuple[dict[str, str], list["Override"]
         else:
             values.append(override)
     return choices, values
+
+
+def _listed(word: str) -> str:
+    """`track=a,b` is one list, as its users write it elsewhere; Hydra takes it for two runs."""
+    key, _, value = word.partition("=")
+    return f"{key}=[{value}]" if key == "track" and "," in value and value[0] not in "['\"" else word
+
+
+def _are_words(values: Any) -> bool:
+    return isinstance(values, list | tuple) and all(isinstance(value, str) for value in values)
 
 
 def _parsed(word: str) -> "Override":

@@ -18,6 +18,8 @@ FACTS = ("config.yaml", "run.json", "evaluations.jsonl")
 PINS = "uploads-"
 """Prefix of the local files that say what is queued for upload."""
 LOCKS = ("lock", "objects.lock")
+TRACKING = "tracking.json"
+"""How far trackers have come with the files that are here; another machine tells them everything again."""
 ELSEWHERE = ("objects", "checkpoints", "tails")
 """Directories that have ways of their own into the bucket."""
 LONGEST_PART, LONGEST_KEY = 255, 1000
@@ -60,7 +62,7 @@ def other_files(directory: Path, exclude: Sequence[str]) -> Iterator[str]:
         below.sort()
         for name in sorted(files):
             key = f"{prefix}{name}"
-            if _is_temporary(key) or not _is_file(directory / key):
+            if _is_temporary(key) or key == TRACKING or not _is_file(directory / key):
                 continue
             if key in FACTS or not excluded(key, exclude):
                 yield key

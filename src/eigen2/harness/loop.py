@@ -32,6 +32,7 @@ from eigen2.harness.recording import Recorder
 from eigen2.harness.run import Run
 from eigen2.harness.sealed import BEST_AGENT, restore_best_agent
 from eigen2.harness.signals import StepDropped, StopSignals
+from eigen2.harness.tracking import tracking
 from eigen2.harness.watch import Watch
 from eigen2.store.checkpoints import Checkpoint
 
@@ -44,10 +45,18 @@ def train(
 
     `own_data` goes into its checkpoints, `facts` about the start into run.json.
     """
-    screen = recorder.screen
+    screen, begun = recorder.screen, None if checkpoint is None else checkpoint.manifest
     _note(run, screen.say, **_start_facts(run, config, experiment, checkpoint), **facts)
+    if "wandb" in config.track:
+        _note(run, screen.say, wandb_id=run.identify())
     try:
-        with screen, run.journal(None if checkpoint is None else checkpoint.manifest.logs) as journal:
+        with (
+            screen,
+            run.journal(None if begun is None else begun.logs) as journal,
+            tracking(
+                run, config, journal, 0 if begun is None else begun.step, screen.say
+            ) as recorder.tracked,
+        ):
             _run_to_end(run, config, experiment, checkpoint, own_data, recorder, signals, watch, journal)
     except RunGone as error:
         _note_elsewhere(run, error, screen.say)

@@ -27,6 +27,8 @@ class Recorder:
         self.screen, self._verbose = screen, verbose
         self.heard: Callable[[str], None] = lambda phase: None
         """Told of every sign of progress, with its phase."""
+        self.tracked: Callable[[], None] = lambda: None
+        """Told when a line was added to the metrics."""
         self._profiler: Profiler | None = None
         self._recent: deque[dict[str, Any]] = deque(maxlen=KEPT)
 
@@ -49,6 +51,7 @@ class Recorder:
     def stepped(self, step: int, metrics: dict[str, float]) -> None:
         self.screen.stepped(step, metrics)
         self._journal.append("metrics", {"step": step, **metrics})
+        self.tracked()
         for name, records in self._trainer.take_records().items():
             for record in records:
                 if name == "events":

@@ -35,6 +35,7 @@ from eigen2.harness.sealed import damaged_files, holds
 from eigen2.harness.signals import StopSignals, stoppable
 from eigen2.harness.sync import fetch_run, is_url
 from eigen2.harness.syncing import Cloud, free_name, giving_back, located, open_cloud, uploading
+from eigen2.harness.trackers import check_trackers
 from eigen2.harness.trust import check_place, remember_place, typed_words
 from eigen2.harness.watch import Watch
 from eigen2.store.checkpoints import Checkpoint, tell_refused
@@ -120,6 +121,7 @@ def start_run(
     config = _absolute(resolve(overrides, log_dir, base))
     check_name(config)
     _check_threads(config)
+    check_trackers(config.track)
     screen = TrainingConsole(console)
     recorder = Recorder(screen, config.memory.verbose)
     config, cloud = open_cloud(config, screen.say)
@@ -206,6 +208,7 @@ def _resumed(
     config = _placed(_absolute(resolve(overrides, log_dir, base=stored)), run)
     check_resumable(stored, config)
     _check_threads(config)
+    check_trackers(config.track)
     screen = TrainingConsole(console)
     recorder = Recorder(screen, config.memory.verbose)
     screen.say(f"run {run.path}, resumed")

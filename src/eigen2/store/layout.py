@@ -23,10 +23,11 @@ FILES: Final = frozenset(
         "best_agent.safetensors",
         "evaluations.jsonl",
         "report.html",
+        "tracking.json",
     }
     | {f"{name}.jsonl" for name in LOGS}
 )
-DIRECTORIES: Final = frozenset({"objects", "checkpoints", "tails"})
+DIRECTORIES: Final = frozenset({"objects", "checkpoints", "tails", "tensorboard", "wandb"})
 CONFIG_LIMIT: Final = 256 << 10
 FACTS_LIMIT: Final = 4 << 20
 """Bytes of run.json."""
