@@ -30,6 +30,19 @@ def ledger(monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--stride", type=int, default=1, metavar="N",
+        help="tests that try everything, one at a time, try only every N-th: ./run test --slow every_operation --stride 7",
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def stride(request: pytest.FixtureRequest) -> int:
+    """1 unless somebody is in a hurry."""
+    return int(request.config.getoption("--stride"))
+
+
 def pytest_sessionfinish() -> None:
     shutil.rmtree(LEDGERS, ignore_errors=True)
 
