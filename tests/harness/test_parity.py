@@ -2,12 +2,16 @@
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_lab import ORDERS, Lab
 
+from eigen2.algorithms.contract import Needs
+from eigen2.config import load_config
+from eigen2.harness.disk_use import disk_use
 from eigen2.harness.repair import repair_run
 from eigen2.harness.run import Run
 from eigen2.harness.verifying import verify_run
@@ -67,3 +71,26 @@ def test_two_of_one_group_are_too_many_and_that_is_said(run: Run) -> None:
     facts = repair_run(run, None, lambda sentence: None)
     assert facts["lost"] or facts["rebuilt"]
     assert verify_run(run).ok
+
+
+def test_the_disk_forecast_counts_it(run: Run) -> None:
+    """As it was when the run started, and what it is now."""
+    forecast = run.facts()["forecast"]["components"]["parity"]["disk_bytes"]
+    objects = {name: ref for m in run.checkpoints.good().values() for name, ref in m.objects.items()}
+    actual = sum(ref.size for name, ref in objects.items() if name.startswith("parity/"))
+    assert 0.6 < forecast / actual < 1.6
+
+
+def test_its_forecast_follows_the_share_for_many_objects_and_the_largest_for_few() -> None:
+    wants = Needs(steps=10, state=10**10, first_state=10**10, evaluations=10)
+    few = replace(wants, state=10**6, first_state=10**6)
+
+    def added(needs: Needs, share: float) -> float:
+        config = load_config([f"checkpoint.parity={share}"])
+        used = disk_use(config, needs)
+        return used["parity"][0] / used["checkpoints"][0]
+
+    assert added(wants, 0.0) == 0.0
+    assert added(wants, 0.05) == pytest.approx(0.05, rel=0.1)
+    assert added(wants, 0.2) == pytest.approx(0.2, rel=0.1)
+    assert added(few, 0.05) == added(few, 0.2) == pytest.approx(0.5)

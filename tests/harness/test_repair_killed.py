@@ -69,7 +69,6 @@ def test_a_repair_may_be_killed_at_every_operation(
     while killed(lab, finished, tmp_path / "mine", operation, expected):
         operation += stride
     assert operation > 30
+    times = -(-(operation - 1) // stride)
     with capsys.disabled():
-        print(
-            f"\nrepair: killed at {-(-(operation - 1) // stride)} operations, each begun again and ended alike"
-        )  # noqa: T201
+        print(f"\nrepair: killed at {times} operations, each time begun again and ended alike")  # noqa: T201

@@ -126,3 +126,16 @@ def test_damage_beside_the_state_is_said_by_a_resume_and_mended(lab: Lab, run: R
     assert "metrics.jsonl is not as the checkpoint left it" in done.err
     assert verify_run(run).ok
     assert any("best_agent" in sentence for sentence in json.loads(run.metadata_file.read_text())["damage"])
+
+
+def test_a_copy_without_its_newest_checkpoint_says_what_a_resume_goes_on_from(lab: Lab, run: Run) -> None:
+    """As a copy of a bucket whose upload was cut short: manifests are sent last, and were replaced one by one."""
+    for name in ("latest", "final"):
+        run.checkpoints.path(name).unlink(missing_ok=True)
+    older = run.checkpoints.load("previous").manifest.step
+    done = lab.run("verify", run.path)
+    assert done.code == 5
+    assert len(done.err.splitlines()) == 1
+    assert f"a resume goes on from 'previous' of step {older}" in done.err
+    assert lab.run("train", "--resume", run.path).code == 0
+    assert lab.run("verify", run.path).code == 0

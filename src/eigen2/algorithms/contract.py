@@ -268,6 +268,8 @@ class Needs:
     """A training state as it is saved, when every optimiser has moments."""
     first_state: int = 0
     """The same before the first step."""
+    largest: float = 0.5
+    """Share of a state that its largest object takes: parity is as long as that."""
     best: int = 0
     """The part of `state` that changes only with the best score."""
     evaluations: int = 0

@@ -83,7 +83,7 @@ def _watch(child: "subprocess.Popen[str]", room: int, seconds: float) -> None:
 def measure(config: Config, services: Services, clock: "PhaseClock") -> Measured:
     """Take the steps of an algorithm's calibration in this process."""
     from eigen2.memory.peak import peak_bytes, resident_bytes
-    from eigen2.store.state import freeze, state_bytes
+    from eigen2.store.state import freeze, largest_share, state_bytes
 
     algorithm = registry.algorithm(config.alg.kind)
     how = algorithm.calibration(config)
@@ -124,6 +124,7 @@ def measure(config: Config, services: Services, clock: "PhaseClock") -> Measured
             evaluation=kept,
             seconds=opening + how.seconds(clock.steps, total) + evaluating,
             gpu=_gpu_peak(),
+            largest=largest_share(frozen),
         )
 
 

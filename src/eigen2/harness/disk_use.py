@@ -6,12 +6,15 @@ from eigen2.algorithms.contract import Needs
 from eigen2.config import Config
 from eigen2.harness.reporting import page_bytes
 from eigen2.replay.size import ReplaySize
+from eigen2.store.parity import group_size
 
 MANIFEST = 4_000
 MANIFEST_SEGMENT = 410
 """Bytes of a manifest, and of each replay segment that it names."""
 MOST_SAVES = 500
 """Saves that are looked at one by one."""
+OBJECT = 16 << 20
+"""Bytes of the largest object that a state is cut into."""
 FACTS = 8_000
 """config.yaml, run.json and the first lines of the logs."""
 
@@ -66,6 +69,7 @@ def disk_use(config: Config, needs: Needs) -> dict[str, tuple[int, int]]:
     return {
         "checkpoints": (kept, sent),
         "replay": (replay_kept, replay_sent),
+        "parity": _parity(config, needs, older),
         "logs": (logs + manifests + needs.evaluation, logs + sent_manifests + needs.evaluation),
         "own data": (needs.own_data, needs.own_data),
         "report": (page, page),
@@ -94,6 +98,32 @@ def _replay_disk(config: Config, needs: Needs) -> tuple[int, int, int, int]:
     kept = size.stored(written[-1]) + (tails[-2] + left if len(tails) > 1 else 0)
     named = [-(-size.stored(count) // (size.segment * size.record)) for count in written]
     return round(packed * kept), round(packed * in_segments), 3 * named[-1], round(2 * share * sum(named))
+
+
+def _parity(config: Config, needs: Needs, best_is_older: bool) -> tuple[int, int]:
+    """What `checkpoint.parity` adds: each group of objects one more, as long as its longest. States and the replay are
+    grouped apart; the groups of a state change with every save, of the replay those do that a new segment joins."""
+    if not config.checkpoint.parity:
+        return 0, 0
+    most = group_size(config.checkpoint.parity)
+
+    def of_state(size: int) -> int:
+        return -(-size // (OBJECT * most)) * min(OBJECT, round(needs.largest * size))
+
+    saves = Saves(needs.steps, config.checkpoint.every).count
+    kept = of_state(needs.first_state) + (min(saves, 2) + best_is_older) * of_state(needs.state)
+    sent = of_state(needs.first_state) + saves * of_state(needs.state)
+    size = replay_size(config, needs)
+    if size is None or not needs.steps:
+        return kept, sent
+    packed = needs.packed if config.replay.compress else 1.0
+    replays = Saves(needs.steps, math.lcm(config.checkpoint.every, config.replay.every))
+    written = [needs.transitions * step // needs.steps for step in replays.some()]
+    longest = [round(packed * size.record * min(count, size.segment)) for count in written]
+    groups = -(-size.stored(written[-1]) // (size.segment * size.record * most))
+    kept += groups * longest[-1] + (longest[-2] if len(written) > 1 else 0)
+    full = written[-1] // (size.segment * most) * longest[-1]
+    return kept, sent + full + round(replays.count / len(written) * sum(longest))
 
 
 def saved_at_once(config: Config, needs: Needs) -> int:

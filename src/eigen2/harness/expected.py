@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from eigen2.algorithms.contract import Trainer
-from eigen2.errors import DamagedStateError, ResourceError
+from eigen2.errors import ResourceError
 from eigen2.memory import limits
 from eigen2.store.checkpoints import Checkpoint
 
@@ -21,11 +21,7 @@ def load_state(trainer: Trainer, checkpoint: Checkpoint, state: dict[str, Any]) 
     with checkpoint.loading():
         wrong = next(_contradictions(trainer.state_dict(), trainer.upgraded(state), ""), None)
         if wrong is not None:
-            manifest = checkpoint.manifest
-            raise DamagedStateError(
-                f"checkpoint '{manifest.name}' at step {manifest.step} cannot be loaded: {wrong}; "
-                "resume from another checkpoint or another run"
-            )
+            raise checkpoint.unusable(wrong)
         trainer.load_state_dict(state)
 
 

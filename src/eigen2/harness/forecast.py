@@ -41,6 +41,8 @@ class Opened:
     own_data: int = 0
     libraries: int = 0
     """Of libraries that will be imported later."""
+    largest: float = 0.5
+    """Share of the state that its largest object takes."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,8 @@ class Measured:
     seconds: float
     gpu: int = 0
     """The most memory of the training device."""
+    largest: float = 0.5
+    """Share of the state that its largest object takes."""
 
 
 @dataclass(frozen=True)
@@ -177,7 +181,13 @@ def trainer_needs(trainer: "Trainer") -> Needs:
 def _refined(needs: Needs, opened: Opened) -> Needs:
     """An open experiment knows its first state; what comes later is still computed."""
     more = max(0, needs.state - needs.first_state)
-    return replace(needs, first_state=opened.state, state=opened.state + more, own_data=opened.own_data)
+    return replace(
+        needs,
+        first_state=opened.state,
+        state=opened.state + more,
+        own_data=opened.own_data,
+        largest=opened.largest,
+    )
 
 
 def _corrected(needs: Needs, measured: Measured) -> Needs:
@@ -193,6 +203,7 @@ def _corrected(needs: Needs, measured: Measured) -> Needs:
         own_data=measured.own_data,
         log=measured.log,
         evaluation=measured.evaluation,
+        largest=measured.largest,
     )
 
 

@@ -36,14 +36,16 @@ class Planner:
     def opened(self, experiment: Experiment, own_data: int) -> Forecast:
         """Once the experiment is in memory; nothing is run."""
         from eigen2.memory.peak import peak_bytes, resident_bytes
-        from eigen2.store.state import state_bytes
+        from eigen2.store.state import largest_share, state_bytes
 
         trainer = experiment.trainer
         if self.needs is None:
             self.needs = trainer_needs(trainer)
-        state = state_bytes(trainer.state_dict())
+        state = trainer.state_dict()
         later = 0 if "pyarrow" in sys.modules else PYARROW
-        found = Opened(resident_bytes(), peak_bytes(), state, own_data, later)
+        found = Opened(
+            resident_bytes(), peak_bytes(), state_bytes(state), own_data, later, largest_share(state)
+        )
         return self._forecast(self.config, self.needs, opened=found)
 
     def measured(self) -> tuple[Forecast, str | None]:

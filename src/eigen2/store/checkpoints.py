@@ -102,11 +102,16 @@ class Checkpoint:
         except NONSENSE as error:
             if is_shortage(error):
                 raise
-            manifest = self.manifest
-            raise DamagedStateError(
-                f"checkpoint '{manifest.name}' at step {manifest.step} cannot be loaded "
-                f"({type(error).__name__}: {str(error)[:200]}); resume from another checkpoint or another run"
-            ) from error
+            raise self.unusable(f"{type(error).__name__}: {str(error)[:200]}") from error
+
+    def unusable(self, why: str) -> DamagedStateError:
+        """Its bytes are those that were hashed, and are nothing that this program can go on from."""
+        manifest = self.manifest
+        path = self.objects.root.with_name("checkpoints") / f"{manifest.name}.json"
+        return DamagedStateError(
+            f"checkpoint '{manifest.name}' at step {manifest.step} cannot be loaded, though every hash of it holds ({why}); "
+            f"use the version and the plug-ins that run.json names, or move {path} away to go on from an older one"
+        )
 
     def own_data(self) -> Path | None:
         """The file that holds the user's own data, every byte proven; None when the run does not keep it."""

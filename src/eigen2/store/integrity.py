@@ -96,13 +96,20 @@ def steady_survey(checkpoints: Checkpoints, sample: float = 1.0, show: Show = un
 
 def reported(checkpoints: Checkpoints, found: Survey) -> Report:
     objects, live = checkpoints.objects, live_objects(found.manifests.values()) | found.pinned
-    absent = [
-        f"{checkpoints.path(name)} is missing: the run had a checkpoint '{name}'" for name in found.absent
-    ]
     orphaned = [str(objects.path(name)) for name in found.sizes if name not in live]
     orphaned += [str(path) for path in objects.strangers()]
     resumable = [manifest for name, manifest in found.manifests.items() if name in RESUMABLE]
     newest = max(resumable, key=lambda manifest: manifest.step, default=None)
+    left = (
+        "nothing here can be resumed from"
+        if newest is None
+        else f"a resume goes on from '{newest.name}' of step {newest.step}"
+    )
+    absent = [
+        f"{checkpoints.path(name)} is missing: the run had a checkpoint '{name}', which was lost or never copied; {left}, "
+        "`eigen2 repair` fetches it where a copy has it"
+        for name in found.absent
+    ]
     return Report(
         manifests=tuple(found.manifests),
         objects=len(found.sizes),

@@ -20,6 +20,11 @@ Groups = dict[str, tuple[str, ...]]
 """Name of a parity object -> names of the objects it protects."""
 
 
+def group_size(share: float) -> int:
+    """How many objects share a parity object."""
+    return max(2, round(1 / share))
+
+
 def put_parity(
     objects: Objects, families: Iterable[Mapping[str, int]], before: Mapping[str, Sequence[str]], share: float
 ) -> tuple[Groups, list[Ref]]:
@@ -27,7 +32,7 @@ def put_parity(
 
     `before` are the groups of the last checkpoint. Returns the groups and the Refs of their parity objects.
     """
-    most = max(2, round(1 / share))
+    most = group_size(share)
     groups: Groups = {}
     refs: list[Ref] = []
     for sizes in families:

@@ -87,6 +87,13 @@ def fingerprint(state: State) -> str:
     return digest.hexdigest()
 
 
+def largest_share(state: State) -> float:
+    """The part of the state's bytes that its largest blob takes; 1 for a state without arrays."""
+    _, leaves = _flatten(state)
+    sizes = [sum(array.nbytes for array in group.values()) for group in leaves.values()]
+    return min(GROUP_BYTES, max(sizes)) / sum(sizes) if sum(sizes) else 1.0
+
+
 def state_bytes(state: State) -> int:
     """Bytes of all tensors, arrays and bytes objects in the state: what a full save writes, within a few KB."""
     _, leaves = _flatten(state)
