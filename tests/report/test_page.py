@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from eigen2.evaluation.panels import Heat, Lines, Spread, Tree
+from eigen2.evaluation.panels import Against, Bars, Heat, Lines, Marks, Newest, Spread, Tree
 from eigen2.harness.run import Run
-from eigen2.report.charts import POINTS, draw, thinned
+from eigen2.report.charts import POINTS, thinned
 from eigen2.report.page import write_report
+from eigen2.report.panels import draw, shown_panels
 from eigen2.report.reading import read_run
 
 OLD = sorted(path.parent for path in (Path(__file__).parents[1] / "upgrade").glob("format*/*/run.json"))
@@ -123,8 +124,96 @@ def test_a_spread_and_a_tree_come_from_the_births() -> None:
     assert (median["x"], median["y"]) == ([1, 2], [2.0, 5.0])
     tree = draw(Tree("ancestors", "validation").to_json(), {"lineage": births})
     assert tree is not None
-    edges, best = tree["data"][0], tree["data"][-1]
+    edges, line, best = tree["data"][0], tree["data"][1], tree["data"][-1]
+    assert (line["x"][:2], line["y"][:2]) == ([1, 2], [0.2, 0.9])
     assert sorted(zip(edges["x"][::3], edges["y"][::3], strict=True)) == [(1, 0.1), (1, 0.2)]
     assert (best["x"], best["y"]) == ([2], [0.9])
+    chosen = draw(
+        Tree("ancestors", "validation", chosen="champion").to_json(),
+        {"lineage": births | {"champion": [True, None, None, None]}},
+    )
+    assert chosen is not None
+    assert chosen["data"][-1]["y"] == [0.1]
     assert draw(Tree("ancestors", "validation").to_json(), {"lineage": {}}) is None
     assert draw({"kind": "hologram", "source": "lineage"}, {"lineage": births}) is None
+
+
+def test_a_symbol_is_chosen_and_its_trades_are_marked_on_its_price() -> None:
+    sources = {
+        "prices": {"date": ["d1", "d2", "d3"], "A": [1.0, 2.0, 3.0], "B": [5.0, None, 4.0]},
+        "fills": {"date": ["d2", "d3", "d2"], "symbol": ["A", "A", "B"], "side": ["buy", "sell", "buy"], "price": [2.0, 3.0, 4.5]},
+    }  # fmt: skip
+    drawn = draw(Marks("Trades", "prices", "fills", told=("price",)).to_json(), sources)
+    assert drawn is not None
+    assert [choice["label"] for choice in drawn["choices"]] == ["A (2)", "B (1)"]
+    assert drawn["chosen"] == 0
+    curve, buys, sells = (drawn["data"][at] for at in drawn["choices"][0]["traces"])
+    assert (curve["y"], buys["x"], buys["y"], sells["y"]) == ([1.0, 2.0, 3.0], ["d2"], [2.0], [3.0])
+    assert buys["text"] == ["price 2"]
+    # A fill on a day without a price has no place on the curve.
+    assert len(drawn["choices"][1]["traces"]) == 1
+
+
+def test_facts_of_an_evaluation_are_lines_across() -> None:
+    table = {"metrics": {"step": [1, 2, 3], "eval_return": [None, 5.0, 7.0]}}
+    panel = Lines("Return", ("eval_return",), levels=("random_return", "nosuch")).to_json()
+    drawn = draw(panel, table, {"random_return": -3.0})
+    assert drawn is not None
+    assert (drawn["data"][1]["x"], drawn["data"][1]["y"]) == ([2, 3], [-3.0, -3.0])
+
+
+def test_the_newest_records_are_a_table_and_two_columns_a_cloud() -> None:
+    births = {"generation": [1, 2, 2, 2], "agent": [0, 5, 6, 7], "score": [9.0, None, 1.0, 3.0]}
+    (shown,) = shown_panels(
+        [Newest("Population", "score", ("agent", "score", "nosuch")).to_json()], {"lineage": births}, {}
+    )
+    assert (shown.title, shown.rows) == ("Population, generation 2", [["7", "3"], ["6", "1"], ["5", ""]])
+    cloud = draw(
+        Against("a", "x", "y").to_json(), {"metrics": {"step": [1, 2], "x": [1.0, None], "y": [2.0, 3.0]}}
+    )
+    assert cloud is not None
+    assert (cloud["data"][0]["x"], cloud["data"][0]["y"]) == ([1.0], [2.0])
+    bars = draw(Bars("b", "episodes", ("own",)).to_json(), {"episodes": {"own": [1.0, 1.0, 3.0]}})
+    assert bars is not None
+    assert (sum(bars["data"][0]["y"]), bars["data"][0]["y"][0]) == (3, 2)
+
+
+@pytest.mark.parametrize(
+    "kind", ["lines", "spread", "heat", "tree", "marks", "bars", "newest", "against", "film"]
+)
+def test_a_stranger_s_panel_of_any_kind_shows_nothing_or_something(kind: str) -> None:
+    sources: dict[str, Any] = {"metrics": {"step": [1, 2], "a": ["x", None], "b": [{}, [1]]}}
+    for panel in (
+        {"kind": kind},
+        {
+            "kind": kind,
+            "source": "metrics",
+            "x": "a",
+            "y": ["b"],
+            "events": "metrics",
+            "of": "b",
+            "columns": ["b"],
+        },
+        {
+            "kind": kind,
+            "source": ["metrics"],
+            "x": {},
+            "y": "b",
+            "levels": "ab",
+            "told": ["a"],
+            "id": "b",
+            "score": "a",
+        },
+        {
+            "kind": kind,
+            "source": "metrics",
+            "x": "step",
+            "y": 7,
+            "columns": 7,
+            "levels": 7,
+            "told": 7,
+            "events": "metrics",
+            "of": "a",
+        },
+    ):
+        shown_panels([panel], sources, {"a": "b"})

@@ -16,11 +16,15 @@ from rich.text import Text
 from eigen2.envs.control.environments import Task
 from eigen2.envs.control.reference_policies import at_random, stand_still
 from eigen2.envs.control.rollout import Policy, play_episodes
+from eigen2.evaluation.panels import Bars
 from eigen2.evaluation.result import Evaluation
 
 EPISODES = 20
 FRESH = "final"
 """Purpose of the episodes that are played for evaluation alone."""
+PANELS = (
+    Bars("Returns of fresh episodes", "episodes", ("champion", "random", "stand_still"), unit="return"),
+)
 Columns = dict[str, NDArray[np.generic]]
 
 
@@ -30,7 +34,8 @@ def evaluate_control(
     """`episodes` whole episodes with the policy, and the same ones at random and standing still."""
     facts, columns = _played(task, policy, seed, episodes, threads)
     shown = Group(_table(task.name, facts), *_notes([task]))
-    return Evaluation({"env": task.name, **_note([task]), **facts}, shown, {"episodes": columns})
+    told = {"env": task.name, "verdict": _verdict(facts), **_note([task]), **facts}
+    return Evaluation(told, shown, {"episodes": columns}, PANELS)
 
 
 def evaluate_tasks(
@@ -49,6 +54,7 @@ def evaluate_tasks(
         {"env": "tasks", **_note(tasks), **means, "episodes": episodes, "tasks": by_task},
         Group(*(_table(name, facts) for name, facts in by_task.items()), *_notes(tasks)),
         {"episodes": {name: np.concatenate([columns[name] for columns in numbered]) for name in numbered[0]}},
+        PANELS,
     )
 
 
@@ -84,9 +90,13 @@ def _table(name: str, facts: dict[str, Any]) -> RenderableType:
     table.add_row("champion", f"{facts['mean_return']:.1f}", f"{facts['std_return']:.1f}")
     table.add_row("random actions", f"{facts['random_return']:.1f}", "")
     table.add_row("standing still", f"{facts['stand_still_return']:.1f}", "")
+    return Group(table, Text(_verdict(facts)))
+
+
+def _verdict(facts: dict[str, Any]) -> str:
     best = max(facts["random_return"], facts["stand_still_return"])
-    verdict = "better than" if facts["mean_return"] > best else "no better than"
-    return Group(table, Text(f"The champion is {verdict} both random actions and standing still."))
+    better = "better than" if facts["mean_return"] > best else "no better than"
+    return f"The champion is {better} both random actions and standing still."
 
 
 def _note(tasks: Sequence[Task]) -> dict[str, str]:

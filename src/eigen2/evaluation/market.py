@@ -1,7 +1,7 @@
 """Evaluation of a policy on one split of a market: its record, its benchmarks, and the verdict."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,12 @@ from eigen2 import seeds
 from eigen2.envs.config import TradingConfig
 from eigen2.envs.trading import TradingCore
 from eigen2.errors import ConfigError
+from eigen2.evaluation import pictures
 from eigen2.evaluation.backtest import Backtest, Policy, Strategy, play, run_policy
+from eigen2.evaluation.cost_curve import CostCurve, cost_curve
 from eigen2.evaluation.holdout import HoldoutUses, candidate, open_holdout
 from eigen2.evaluation.ledger import TrialLedger
 from eigen2.evaluation.oracle import has_oracle, oracle_benchmark
-from eigen2.evaluation.panels import Heat, Lines
 from eigen2.evaluation.policies import cash_benchmark, equal_weight_benchmark, rebalanced_benchmark
 from eigen2.evaluation.random_policy import activity_of, random_benchmark
 from eigen2.evaluation.record import Record, pair, record
@@ -37,12 +38,6 @@ from eigen2.evaluation.what_if import under
 from eigen2.market.data import FloatArray, MarketData, Split
 
 RANDOM_DRAWS = 20
-PANELS = (
-    Lines("Growth, after costs", source="returns", x="date", growth=True),
-    Lines("Drawdown", ("champion", "equal_weight"), source="returns", x="date", drawdown=True),
-    Heat("What it held", "weights", unit="share of equity"),
-    Lines("Turnover", ("turnover",), source="trades", x="date", unit="of equity a day"),
-)
 
 
 @dataclass(frozen=True)
@@ -80,6 +75,13 @@ class MarketEvaluation:
     """Names of the tradable symbols."""
     trades_made: dict[str, npt.NDArray[Any]] | None = None
     """The champion's, one row each."""
+    prices: dict[str, npt.NDArray[Any]] | None = None
+    """Closes of the symbols it traded most."""
+    band: tuple[FloatArray, FloatArray] | None = None
+    """Around the champion's log growth."""
+    costs: CostCurve | None = None
+    data: dict[str, object] = field(default_factory=dict)
+    """About the market, for people."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain numbers, strings, lists and None: no NaN, no infinity."""
@@ -107,26 +109,19 @@ class MarketEvaluation:
             "holdout_looks": 0 if self.uses is None else self.uses.total,
             **({} if self.uses is None else self.uses.to_json()),
             "share_of_oracle": self.share_of_oracle,
+            **({} if self.costs is None else {"costs": self.costs.to_json()}),
+            **({"data": self.data} if self.data else {}),
             "caveats": list(self.caveats),
         }
 
-    def series(self) -> dict[str, dict[str, npt.NDArray[np.generic]]]:
-        """Tables by day: `returns` (daily log returns), `weights` (the champion's share of equity in each symbol at
-        the close) and `trades` (its turnover and the positions it opened)."""
-        dates = self.dates.astype("datetime64[D]")
-        shares = np.ascontiguousarray(self.backtest.weights[0].T)
-        return {
-            "returns": {"date": dates, **self.returns},
-            "weights": {"date": dates, **dict(zip(self.tradable, shares, strict=True))},
-            "trades": {
-                "date": dates,
-                "turnover": self.backtest.turnover[0],
-                "opened": self.backtest.opened[0],
-            },
-        }
-
     def result(self) -> Evaluation:
-        return Evaluation(self.to_json(), evaluation_table(self), self.series(), PANELS, people_tables(self))
+        return Evaluation(
+            self.to_json(),
+            evaluation_table(self),
+            pictures.series(self),
+            pictures.panels(self),
+            people_tables(self),
+        )
 
 
 def evaluate_market_policy(
@@ -213,6 +208,7 @@ def evaluate_market(
         seeds.generator(seed, "evaluation.ridge"),
     )
     verdict = skill_verdict(comparison, int(played.trades[0]), split, effective if chosen_here else None)
+    made = trade_table(log.trades(), market)
     figures = {name: record(backtest, _sharpe_stream(seed, name)) for name, backtest in backtests.items()}
     return MarketEvaluation(
         market=market.name,
@@ -238,7 +234,11 @@ def evaluate_market(
         },
         backtest=played,
         tradable=tuple(market.symbols[position] for position in market.tradable),
-        trades_made=trade_table(log.trades(), market),
+        trades_made=made,
+        prices=pictures.traded_prices(market, days.start, days.stop, made),
+        band=pictures.growth_band(played.log_returns[0], seeds.generator(seed, "evaluation.band")),
+        costs=cost_curve(played, backtests["equal_weight"], config.fee_bp + config.slippage_bp),
+        data=pictures.data_card(market),
     )
 
 

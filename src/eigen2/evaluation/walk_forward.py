@@ -15,7 +15,9 @@ from eigen2 import seeds
 from eigen2.envs.config import TradingConfig
 from eigen2.errors import ConfigError
 from eigen2.evaluation.backtest import Backtest
+from eigen2.evaluation.cost_curve import joined_curve
 from eigen2.evaluation.market import MarketEvaluation
+from eigen2.evaluation.pictures import data_card, growth_band
 from eigen2.evaluation.record import Record
 from eigen2.evaluation.result import Evaluation
 from eigen2.evaluation.ridge import known_ridge
@@ -93,6 +95,9 @@ def joined(
         returns=returns,
         backtest=backtest,
         tradable=tuple(market.symbols[position] for position in market.tradable),
+        band=growth_band(returns["champion"], seeds.generator(seed, "evaluation.band")),
+        costs=joined_curve([series.get("costs") for _, series in pieces], config.fee_bp + config.slippage_bp),
+        data=data_card(market),
     ).result()
     folds = [
         {

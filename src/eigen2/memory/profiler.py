@@ -54,7 +54,9 @@ class Profiler:
         """Whether the phases of this step are read; where steps take milliseconds, only some are."""
         self._phase: str | None = None
         self._complete = False
-        self._phases: dict[str, dict[str, int]] = {}
+        self._phases: dict[str, dict[str, float]] = {}
+        self._border = time.monotonic()
+        """When the phase before ended."""
         self._held = owners()
         self._first_types: Counter[type] | None = None
         self._big_holders: dict[int, str | None] = {}
@@ -103,8 +105,11 @@ class Profiler:
         reading = self._meter.read()
         self._look_at_owners()
         level = reading.own - self._filled
-        entry = self._phases.setdefault(phase, {"growth_bytes": 0})
+        now = time.monotonic()
+        entry = self._phases.setdefault(phase, {"growth_bytes": 0, "seconds": 0.0})
         entry["growth_bytes"] += level - self._level
+        entry["seconds"] = round(entry["seconds"] + now - self._border, 4)
+        self._border = now
         entry |= {"rss_bytes": reading.rss, "vms_bytes": reading.vms}
         self._level = level
         if self._inspection is not None and self._inspection.step == self._step + 1:

@@ -7,6 +7,8 @@ batched matrix product serves all agents. A single agent is the same dict with a
 import math
 from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -64,6 +66,17 @@ def agents_in(params: Params) -> int:
 def nbytes(params: Params) -> int:
     """Of all agents together."""
     return sum(value.nbytes for value in params.values())
+
+
+def distances(params: Params) -> npt.NDArray[np.float64]:
+    """[agent] distance of each agent's parameters from the mean of all, as a share of the mean's length."""
+    squares, length = torch.zeros(agents_in(params), dtype=torch.float64), 0.0
+    for value in params.values():
+        mean = value.detach().mean(dim=0, keepdim=True)
+        squares += (value.detach() - mean).square().flatten(1).sum(dim=1).double().cpu()
+        length += float(mean.square().sum())
+    found: npt.NDArray[np.float64] = (squares / max(length, 1e-300)).sqrt().numpy()
+    return found
 
 
 def flatten(params: Params) -> Tensor:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from eigen2.errors import ConfigError
 from eigen2.report.charts import figure, line
 from eigen2.report.reading import RunView
-from eigen2.report.sections import Section, Shown, number
+from eigen2.report.shown import Section, Shown, number
 
 DRAWS = 2_000
 SAME_GROUP = ("seed", "run.name", "run.root", "cloud.url")

@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from eigen2.errors import ConfigError
+from eigen2.report.charts import COLOURS
 from eigen2.report.library import packed_text
 from eigen2.report.reading import RunView, read_run
-from eigen2.report.sections import Section, sections, summary
+from eigen2.report.sections import sections, summary
+from eigen2.report.shown import Section
 from eigen2.store.durable import write_atomically
 
 
@@ -38,6 +40,7 @@ def page(title: str, heading: str, facts: list[tuple[str, str]], parts: list[Sec
     figures = [shown.figure for part in parts for shown in part.shown if shown.figure is not None]
     return templates.get_template("page.html").render(
         title=title, heading=heading, facts=facts, parts=parts, figures=_script_json(figures), plotly=packed_text(),
+        colours=json.dumps(COLOURS),
     )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ A run may be training, stopped, crashed or damaged while it is looked at; none o
 """
 
 import math
+import statistics
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from eigen2.errors import Eigen2Error
 from eigen2.harness.listing import state_of
 from eigen2.harness.run import Run
 from eigen2.harness.tables import from_parquet
+from eigen2.harness.upload_queue import Waiting, waiting
 from eigen2.report.logs import GrowingLog
 
 Result = TypeVar("Result")
@@ -27,6 +29,8 @@ class StoredEvaluation:
 
     facts: dict[str, Any]
     series: dict[str, Table]
+    films: dict[str, str] = field(default_factory=dict)
+    """Moving pictures by name, as data: addresses."""
 
     @property
     def split(self) -> str:
@@ -50,6 +54,8 @@ class RunView:
     uses: dict[str, int]
     """How often each split was evaluated."""
     disk: dict[str, int]
+    cloud: Waiting | None = None
+    """What waits to be uploaded; None for a run without a cloud."""
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -59,6 +65,17 @@ class RunView:
     @property
     def panels(self) -> list[dict[str, Any]]:
         return panel_list(self.metadata.get("panels"))
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Of a run that trains, from its newest steps."""
+        step, steps = self.last("step"), self.metadata.get("steps")
+        if self.state != "running" or not isinstance(step, int) or not isinstance(steps, int):
+            return None
+        known = [
+            value for value in self.logs["memory"].get("seconds", [])[-20:] if isinstance(value, int | float)
+        ]
+        return max(0, steps - step) * statistics.median(known) if known else None
 
     def last(self, name: str) -> Any:
         """The newest known value of a metric."""
@@ -112,6 +129,7 @@ class RunReader:
             evaluations=evaluations,
             uses=Counter(str(record.get("split")) for record in records),
             disk=_disk(run.path),
+            cloud=attempt(lambda: waiting(run, config), None),
             problems=problems,
         )
 
@@ -140,10 +158,13 @@ def panel_list(value: Any) -> list[dict[str, Any]]:
 
 
 def _memory_row(record: dict[str, Any]) -> dict[str, Any]:
-    owners = record.get("owners")
+    owners, phases = record.get("owners"), record.get("phases")
     row = {name: record.get(name) for name in ("step", "seconds", "rss_bytes", "time")}
     if isinstance(owners, dict):
-        row |= {f"owner {name}": size for name, size in owners.items()}
+        row |= {f"owner {name}": size for name, size in owners.items() if isinstance(size, int | float)}
+    if isinstance(phases, dict):
+        row |= {f"phase {name}": one["seconds"] for name, one in phases.items()
+                if isinstance(one, dict) and isinstance(one.get("seconds"), int | float)}  # fmt: skip
     return row
 
 

@@ -27,6 +27,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from eigen2.harness.journal import plain
+from eigen2.report.charts import COLOURS
 from eigen2.report.index import RunIndex
 from eigen2.report.library import packed
 from eigen2.report.page import render
@@ -86,7 +87,7 @@ def dashboard(root: Path, token: str | None = None) -> Starlette:
     async def live(request: Request) -> Response:
         name = request.path_params["name"]
         await run_in_threadpool(board.path, name)
-        return HTMLResponse(_template("live.html", title=name))
+        return HTMLResponse(_template("live.html", title=name, colours=json.dumps(COLOURS)))
 
     async def run(request: Request) -> Response:
         return _json(await run_in_threadpool(board.run, request.path_params["name"]))

@@ -37,8 +37,15 @@ class Genealogy:
     def _unchanged(self, birth: Birth) -> bool:
         return birth.operator == SKIPPED or (birth.operator == "elite" and birth.parents[0] >= self._learners)
 
-    def records(self, generation: int, fitness: FloatArray, validation: FloatArray) -> list[dict[str, Any]]:
-        """One per agent; `validation` is NaN for agents that were not validated."""
+    def records(
+        self,
+        generation: int,
+        fitness: FloatArray,
+        validation: FloatArray,
+        distance: FloatArray,
+        champion: int,
+    ) -> list[dict[str, Any]]:
+        """One per agent; `validation` is NaN for agents that were not validated, `champion` the id of the best so far."""
         return [
             {
                 "generation": generation,
@@ -48,6 +55,8 @@ class Genealogy:
                 "parents": list(self.parents[slot]),
                 "fitness": float(fitness[slot]),
                 "validation": None if np.isnan(validation[slot]) else float(validation[slot]),
+                "distance": round(float(distance[slot]), 6),
+                **({"champion": True} if self.ids[slot] == champion else {}),
             }
             for slot, birth in enumerate(self.births)
         ]

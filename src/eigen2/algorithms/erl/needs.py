@@ -45,7 +45,7 @@ FILE_CELL = 100
 """The same while a user's file is read and checked."""
 ENVIRONMENT = 100_000
 """One simulated or Gymnasium environment, about."""
-LINE = 135
+LINE = 155
 """A line of lineage.jsonl."""
 CONTROL_PACKED = 0.9
 """What compression leaves of transitions: observations are noise."""

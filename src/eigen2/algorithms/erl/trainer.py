@@ -27,8 +27,8 @@ from eigen2.algorithms.erl.sensitivity import sensitivity
 from eigen2.algorithms.erl.task import Episodes, ERLTask, RolloutResult, agent_blocks
 from eigen2.algorithms.erl.upgrade import upgrade
 from eigen2.evaluation.ledger import TrialLedger
-from eigen2.evaluation.panels import Lines, Spread, Tree
-from eigen2.nets.stacked import Params, agents_in, nbytes, put, take
+from eigen2.evaluation.panels import REFERENCES, Lines, Newest, Spread, Tree
+from eigen2.nets.stacked import Params, agents_in, distances, nbytes, put, take
 from eigen2.replay import Replay
 
 
@@ -37,8 +37,23 @@ class ERLTrainer(Trainer):
     headline = ("fitness_best", "fitness_mean", "validation_best")
     panels = (
         Spread("Fitness of the population", "fitness"),
-        Lines("Validation", ("validation_best", "validation_mean")),
-        Tree("Ancestors of the best agent", "validation"),
+        Lines(
+            "Fitness and validation",
+            ("validation_best", "validation_mean", "fitness_best", "fitness_mean"),
+            levels=REFERENCES,
+        ),
+        Spread(
+            "Diversity of the population",
+            "distance",
+            note="Distance of each agent's weights from the mean of all, as a share of the mean's length.",
+        ),
+        Lines("Losses", ("critic_loss", "actor_loss", "direct_loss")),
+        Tree("Ancestors of the champion", "validation", chosen="champion"),
+        Newest(
+            "Population",
+            "validation",
+            ("slot", "agent", "operator", "parents", "fitness", "validation", "distance", "champion"),
+        ),
     )
     filling = ("replay", "hall_of_fame", "trial_ledger")
 
@@ -132,7 +147,9 @@ class ERLTrainer(Trainer):
         self.stall = self.stall.update(
             self.hall.best, self.config.stall_generations, self.config.stall_factor
         )
-        self.lineage = self.genealogy.records(self.generation + 1, fitness, validation)
+        self.lineage = self.genealogy.records(
+            self.generation + 1, fitness, validation, distances(evaluated), self.champion.agent
+        )
         self._evolve(evaluated, fitness, trained=bool(losses))
         self.generation += 1
         return {

@@ -26,7 +26,7 @@ from eigen2.algorithms.pwm.upgrade import upgrade
 from eigen2.envs.control.environments import Task
 from eigen2.envs.control.rollout import ControlRollout, Policy, play_episodes
 from eigen2.errors import DataError
-from eigen2.evaluation.panels import Lines
+from eigen2.evaluation.panels import REFERENCES, Against, Lines
 from eigen2.nets.held import held_bytes
 from eigen2.nets.micro_batches import MicroBatches
 from eigen2.replay.buffer import Replay
@@ -38,8 +38,14 @@ class PWMTrainer(Trainer):
 
     headline = ("model_loss", "train_return", "eval_return", "rollback_to")
     panels = (
-        Lines("Return", ("eval_return", "train_return")),
+        Lines("Return", ("eval_return", "train_return"), levels=REFERENCES),
         Lines("Imagined return", ("imagined_return", "value")),
+        Against(
+            "Imagined against real return",
+            "imagined_return",
+            "eval_return",
+            note="Imagined returns are discounted, in units of the reward's deviation: they should rise and fall together.",
+        ),
         Lines(
             "Losses of the world model",
             ("model_loss", "latent_loss", "reward_loss", "reconstruction_loss", "termination_loss"),

@@ -18,6 +18,7 @@ from eigen2.algorithms.global_generators import lent
 from eigen2.algorithms.vector import VectorTrainer
 from eigen2.config import Config
 from eigen2.errors import DamagedStateError
+from eigen2.evaluation.panels import REFERENCES, Lines
 from eigen2.evaluation.problem import Policy, Problem
 from eigen2.nets.device import pick_device
 from eigen2.nets.held import held_bytes
@@ -50,6 +51,7 @@ def make_model(config: Config, env: Any) -> Any:
 
 class SB3Trainer(VectorTrainer):
     phases, headline = ("learn", "evaluate"), ("train_return", "eval_return")
+    panels = (Lines("Return", ("eval_return", "train_return"), levels=REFERENCES),)
     filling = ("replay", "trial_ledger")
     steps, taken, best_score = 0, 0, -math.inf
 
