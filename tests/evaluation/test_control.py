@@ -35,7 +35,7 @@ def text(shown):
 def test_the_fixed_fields_are_there_and_plain():
     found = evaluate_control(PENDULUM, swing, seed=3, episodes=6)
     facts = json.loads(json.dumps(found.facts, allow_nan=False))
-    assert facts.keys() == FIXED | {"env", "returns"}
+    assert facts.keys() == FIXED | {"env", "verdict", "returns"}
     assert facts["episodes"] == len(facts["returns"]) == 6
     assert facts["mean_return"] == pytest.approx(np.mean(facts["returns"]))
     assert facts["std_return"] == pytest.approx(np.std(facts["returns"], ddof=1))
