@@ -133,12 +133,13 @@ def test_series_belong_to_the_days_of_the_split(planted):
     market, _ = planted
     found = evaluate(planted, "oracle")
     series = found.result().series
-    assert set(series) == {"returns", "weights", "trades"}
+    assert set(series) == {"returns", "growth", "weights", "trades", "prices", "fills", "costs"}
+    assert set(series["growth"]) == {*series["returns"], "low", "high"}
     assert set(series["returns"]) == {"date", "champion", *found.benchmarks}
     assert list(series["weights"]) == ["date", *(market.symbols[i] for i in market.tradable)]
     assert list(series["trades"]) == ["date", "turnover", "opened"]
     expected = market.dates[market.holdout.start + 1 : market.holdout.stop]
-    for table in series.values():
+    for table in (series[name] for name in ("returns", "growth", "weights", "trades")):
         assert table["date"].dtype == "datetime64[D]"
         np.testing.assert_array_equal(table["date"], expected)
         assert {column.shape for column in table.values()} == {expected.shape}
@@ -154,6 +155,11 @@ def test_series_tell_what_the_champion_earned_held_and_traded(planted):
     assert np.mean(np.sum(shares, axis=0)) == pytest.approx(record.exposure, rel=1e-5)
     assert series["trades"]["turnover"].mean() * 252 == pytest.approx(record.turnover)
     assert series["trades"]["opened"].sum() == record.trades
+    assert series["growth"]["champion"][-1] == pytest.approx(100 * record.performance.simple_return)
+    charged = list(series["costs"]["bp_per_side"]).index(found.costs.charged_bp)
+    assert series["costs"]["champion"][charged] == pytest.approx(100 * record.performance.simple_return)
+    assert set(series["fills"]["symbol"]) == set(series["prices"]) - {"date"}
+    assert set(series["fills"]["date"]) <= set(series["prices"]["date"])
 
 
 def test_a_champion_is_evaluated_with_its_fingerprint_and_the_uses_of_the_holdout(noise, ledger):
