@@ -4,6 +4,7 @@ import errno
 import json
 import sys
 import traceback
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -54,6 +55,10 @@ Overrides = Annotated[
     typer.Argument(help="key=value, e.g. env.data=sp20 alg.population=8 seed=3", show_default=False),
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout and nothing else there.")]
+Quiet = Annotated[
+    bool,
+    typer.Option("--quiet", "-q", help="No progress, neither bars nor lines; results and warnings alone."),
+]
 RunName = Annotated[str, typer.Argument(help="A run directory, or a run's name.")]
 Root = Annotated[Path, typer.Option("--root", "--log-dir", help="Directory that holds the runs.")]
 To = Annotated[
@@ -85,6 +90,7 @@ def train(
     force: Annotated[bool, typer.Option("--force", help="Start although the forecast says that it does not fit.")] = False,
     holdout: Annotated[bool, typer.Option("--holdout", help="End with the holdout instead of the validation days; that is a use of it, and counted.")] = False,
     env_id: EnvId = None,
+    quiet: Quiet = False,
     show_config: Annotated[bool, typer.Option("--show-config", help="Print the resolved config and what differs from the preset, then stop.")] = False,
     as_json: Json = False,
 ) -> None:  # fmt: skip
@@ -114,7 +120,8 @@ def train(
         return
     from eigen2.harness.signals import stoppable
 
-    console, words = _console(as_json), overrides or []
+    console, words = _console(as_json, quiet), overrides or []
+    _greet(console)
     with stoppable() as signals:
         from eigen2.harness.training import HOLDOUT, VALIDATION, resume_run, start_run
 
@@ -138,12 +145,14 @@ def _page(run: Path) -> Path:
 def plan(
     overrides: Overrides = None,
     log_dir: Annotated[Path | None, typer.Option("--log-dir", metavar="DIR", help="Directory that holds the runs; the same as run.root=DIR.", show_default=False)] = None,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:  # fmt: skip
     """Forecast of memory, disk, upload and time, from the config and a few steps on trial. Nothing is written."""
     from eigen2.harness.planning import plan_run, table
 
-    facts, refusal = plan_run(overrides or [], log_dir)
+    with _working("calibrating: a few steps on trial", quiet):
+        facts, refusal = plan_run(overrides or [], log_dir)
     _print_json(facts) if as_json else Console().print(table(facts), highlight=False)
     if refusal is not None:
         raise refusal
@@ -161,6 +170,7 @@ def evaluate(
     policy: Annotated[str | None, typer.Option("--policy", help="A benchmark by name (equal_weight, rebalanced, ridge, random, cash, oracle) instead of a run.")] = None,
     env_id: EnvId = None,
     root: Root = Path("runs"),
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:  # fmt: skip
     """Closed-loop evaluation of a run's champion, or of a named benchmark, against the benchmarks."""
@@ -171,7 +181,8 @@ def evaluate(
         from eigen2.store.holdout_ledger import user_ledger
 
         config = load_config(given)
-        evaluation = evaluate_named(policy, config.env, config.seed, split, user_ledger())
+        with _working(f"evaluating {policy} on {split}", quiet):
+            evaluation = evaluate_named(policy, config.env, config.seed, split, user_ledger())
     else:
         from eigen2.algorithms.contract import WhatIf
         from eigen2.harness.directory import named_run
@@ -184,9 +195,10 @@ def evaluate(
 
             if what_if:
                 raise ConfigError("--walk-forward trains as the run was trained: it takes no what-ifs.")
-            evaluation = walked(run, walk_forward, Console(stderr=True), _warn, overrides)
+            evaluation = walked(run, walk_forward, _console(True, quiet), _warn, overrides)
         else:
-            evaluation = evaluate_run(run, split, _warn, overrides, what_if)
+            with _working(f"evaluating {run.name} on {split}", quiet):
+                evaluation = evaluate_run(run, split, _warn, overrides, what_if)
         from eigen2.harness.reporting import renew_page
 
         renew_page(run, _page, _warn)
@@ -332,7 +344,7 @@ def verify(
 ) -> None:  # fmt: skip
     """Check the hash of every stored byte of a run: objects, checkpoints, logs, config and best agent."""
     from eigen2.harness.directory import find_run
-    from eigen2.harness.syncing import transferring
+    from eigen2.harness.progress import transferring
     from eigen2.harness.verifying import share, verify_run, verify_text
 
     found, part = find_run(run, root), share(sample)
@@ -349,8 +361,8 @@ def repair(
     as_json: Json = False,
 ) -> None:  # fmt: skip
     """Make a damaged run whole: from good copies, else from what is left. Says what it costs."""
+    from eigen2.harness.progress import transferring
     from eigen2.harness.repair import damaged_run, repair_run, repair_text
-    from eigen2.harness.syncing import transferring
 
     found = damaged_run(run, root)
     with transferring(Console(stderr=True), f"repairing {found.name}") as show:
@@ -368,7 +380,8 @@ def verify_resume(
     from eigen2.harness.directory import find_run
     from eigen2.harness.verify import verify_resume as prove
 
-    proof = prove(find_run(run, root, env_id), _warn)
+    with _working(f"running the last step of {run} again"):
+        proof = prove(find_run(run, root, env_id), _warn)
     _report(proof.to_json(), f"Steps {proof.first + 1} to {proof.last} ran again: every tensor and the replay are identical.", proof.ok, as_json, tuple(f"{name} differs after the step was run again" for name in proof.differing))  # fmt: skip
 
 
@@ -427,7 +440,8 @@ def export(
     from eigen2.harness.export import export_run
 
     run, overrides = named_run(arguments, root, env_id)
-    facts = export_run(run, to, _warn, overrides)
+    with _working(f"exporting {run.name}"):
+        facts = export_run(run, to, _warn, overrides)
     if as_json:
         _print_json(facts)
         return
@@ -492,7 +506,8 @@ def data_check(file: Path, overrides: Overrides = None, as_json: Json = False) -
     from eigen2.envs.trading.price_check import check_for_trading
 
     config = load_config(overrides or [])
-    found = check_for_trading(file, config.env)
+    with _working(f"reading {file}"):
+        found = check_for_trading(file, config.env)
     found = found.also_refused(registry.algorithm(config.alg.kind).refuses(config, found.split_days))
     _print_json(found.to_json()) if as_json else typer.echo("\n".join(found.lines()))
     found.require_usable()
@@ -504,7 +519,8 @@ def data_build(source: Path, out: Path, overrides: Overrides = None, as_json: Js
     from eigen2.config import load_config
     from eigen2.market.commands import build_prices
 
-    facts = build_prices(source, out, load_config(overrides or []).env)
+    with _working(f"reading {source}"):
+        facts = build_prices(source, out, load_config(overrides or []).env)
     _print_json(facts) if as_json else typer.echo(f"{out}: {facts['days']} days, {facts['symbols']} symbols")
 
 
@@ -651,11 +667,28 @@ def _optional_resume(arguments: list[str]) -> list[str]:
     return out
 
 
-def _console(as_json: bool) -> Console:
+def _console(as_json: bool, quiet: bool = False) -> Console:
     """Progress goes to stdout, unless that is kept for JSON."""
-    from eigen2.harness.console import PatientConsole
+    from eigen2.harness.progress import PatientConsole
 
-    return PatientConsole(stderr=as_json)
+    return PatientConsole(stderr=as_json, hushed=quiet)
+
+
+def _working(what: str, quiet: bool = False) -> AbstractContextManager[Any]:
+    """A bar on stderr while a command works."""
+    from eigen2.harness.progress import working
+
+    return working(_console(True, quiet), what)
+
+
+def _greet(console: Console) -> None:
+    """Something to see on a terminal before libraries are loaded, which takes seconds on a cold disk."""
+    from importlib.metadata import version
+
+    from eigen2.harness.progress import is_hushed
+
+    if console.is_terminal and not is_hushed(console):
+        console.print(f"eigen2 {version('eigen2')}", highlight=False)
 
 
 def _warn(sentence: str) -> None:

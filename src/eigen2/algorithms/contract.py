@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from eigen2.errors import ConfigError
@@ -75,10 +76,14 @@ class AlgorithmConfig(Section):
 class Trainer(ABC):
     """One step is one generation, one iteration, one round: what can be saved between."""
 
+    step_name: str = "step"
+    """What people call a step: generation, iteration, round."""
     phases: tuple[str, ...] = ()
     """The parts of a step in their order, as reported to `Services.progress`."""
     headline: tuple[str, ...] = ()
-    """Metrics worth a place on the console, in this order; one that a step does not return is not shown."""
+    """Metrics worth a place on the console, in this order; one that no step has returned yet is not shown."""
+    units: Mapping[str, str] = MappingProxyType({})
+    """Metric -> its unit, for the console; numbers without one are left out."""
     panels: tuple[Panel, ...] = ()
     """Pictures of its logs for reports (`evaluation.panels`); metrics that no panel names get a curve each."""
     filling: tuple[str, ...] = ("replay",)

@@ -91,6 +91,9 @@ def _about(config: Config, trainer: Trainer) -> dict[str, Any]:
         "presets": config.presets,
         "config_diff": _config_diff(config),
         "steps": trainer.steps,
+        "step_name": trainer.step_name,
+        "headline": list(trainer.headline),
+        "units": dict(trainer.units),
         "panels": [panel.to_json() for panel in trainer.panels],
     }
 

@@ -12,18 +12,16 @@ from eigen2.errors import ConfigError
 from eigen2.harness.directory import find_run, point_latest
 from eigen2.harness.identity import check_stored_config
 from eigen2.harness.lock import RunLock
+from eigen2.harness.progress import Say, sayer, transferring
 from eigen2.harness.run import Run
 from eigen2.harness.syncing import (
     Cloud,
-    Say,
     check_same_run,
     expected_directory,
     fetch_rest,
     giving_back,
     located,
     opened,
-    sayer,
-    transferring,
 )
 from eigen2.harness.trust import check_place, remember_place
 from eigen2.store.durable import make_directory

@@ -1,7 +1,6 @@
 """A run that trains and its cloud: how it is found and proven, how uploads begin, and how they end."""
 
 import os
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -10,11 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
-from eigen2.cloud.words import legible, size_words
 from eigen2.errors import ConfigError, RunGone
 from eigen2.harness.lock import RunLock
+from eigen2.harness.progress import Say, sayer, transferring
 from eigen2.harness.run import Run
 from eigen2.harness.signals import StopSignals
 
@@ -31,13 +29,8 @@ TRIED_AGAIN = "Training goes on; uploads are tried again."
 PROBE_SECONDS = 15.0
 """A server that takes longer to answer counts as out of reach, and nothing waits for it."""
 GIVE_BACK_SECONDS = 10.0
-QUIET_SECONDS = 10.0
-"""Between two lines of progress where there is no terminal."""
 TO_LOOK_AT = ("init", "best")
 """Checkpoints that a resume does not need; one that began from a bucket fetches them while it trains."""
-
-Say = Callable[[str], None]
-Show = Callable[[int, int], None]
 
 
 @dataclass
@@ -212,30 +205,6 @@ def check_same_run(run: Run, cloud: Cloud) -> None:
             f"{url} is at step {remote}, {run.path} only at step {max(local, 0)}; "
             f"`eigen2 sync pull {run.path}` brings it here, and nothing is lost."
         )
-
-
-def sayer(console: Console) -> Say:
-    return lambda message: console.print(legible(message), highlight=False, markup=False, soft_wrap=True)
-
-
-@contextmanager
-def transferring(console: Console, what: str) -> Iterator[Show]:
-    """A bar on a terminal, a line now and then elsewhere; the yielded function takes bytes done and bytes in all."""
-    if console.is_terminal:
-        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-        with Progress(*columns, console=console, transient=True) as bar:
-            task = bar.add_task(what, total=None)
-            yield lambda done, total: bar.update(task, completed=done, total=total or None)
-        return
-    said = time.monotonic()
-
-    def show(done: int, total: int) -> None:
-        nonlocal said
-        if total and time.monotonic() - said >= QUIET_SECONDS:
-            said = time.monotonic()
-            sayer(console)(f"{what}: {size_words(done)} of {size_words(total)}")
-
-    yield show
 
 
 def _uploader(run: Run, cloud: Cloud, say: Say) -> "Uploader":

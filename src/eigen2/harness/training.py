@@ -135,6 +135,8 @@ def start_run(
         planner.require(planner.computed())
     signals.grace_seconds = config.run.grace_seconds
     with ExitStack() as holding, ExitStack() as ownership:
+        holding.callback(screen.rests)
+        screen.works(f"loading {config.env.label}")
         watch = holding.enter_context(Watch(config.run, signals, screen))
         recorder.heard = watch.heard
         with algorithm.open(config, host.services) as experiment:
@@ -148,13 +150,13 @@ def start_run(
                 host.run = run = create_run(config, free_name(cloud))
             signals.outlook = OPENED.format(run.path)
             holding.enter_context(run.held())
-            screen.say(f"run {run.path}")
-            screen.say(box(wanted, planner.room))
+            screen.mention(f"run {run.path}")
+            screen.mention(box(wanted, planner.room))
             for note in experiment.notes:
-                screen.say(f"note: {note}")
+                screen.mention(f"note: {note}")
             ownership.enter_context(run.owned())
             with (
-                uploading(run, cloud, console) as uploaded,
+                uploading(run, cloud, screen.console) as uploaded,
                 _reported(run, config, page, watch, signals, screen),
             ):
                 with signals.patiently():
@@ -211,7 +213,7 @@ def _resumed(
     check_trackers(config.track)
     screen = TrainingConsole(console)
     recorder = Recorder(screen, config.memory.verbose)
-    screen.say(f"run {run.path}, resumed")
+    screen.mention(f"run {run.path}, resumed")
     if cloud is None:
         place = located(config.cloud)
         if place is not None and not any(override.startswith("cloud.url=") for override in overrides):
@@ -224,6 +226,8 @@ def _resumed(
     algorithm = registry.algorithm(config.alg.kind)
     with ExitStack() as holding, ExitStack() as ownership:
         signals.grace_seconds, signals.outlook = config.run.grace_seconds, OPENED.format(run.path)
+        holding.callback(screen.rests)
+        screen.works(f"loading step {_step_of(run)}")
         with signals.patiently():
             lock = ownership.enter_context(run.owned())
         watch = holding.enter_context(Watch(config.run, signals, screen))
@@ -258,7 +262,7 @@ def _resumed(
             if named:
                 own_data.put_back(run.checkpoints)
             with (
-                uploading(run, cloud, console) as uploaded,
+                uploading(run, cloud, screen.console) as uploaded,
                 _reported(run, config, page, watch, signals, screen),
             ):
                 with signals.patiently():
@@ -348,6 +352,11 @@ def opened(run: Run, say: Callable[[str], None], overrides: Sequence[str] = ()) 
         yield experiment
 
 
+def _step_of(run: Run) -> int:
+    """The newest one that is saved, by its manifest."""
+    return max((manifest.step for manifest in run.checkpoints.good().values()), default=0)
+
+
 def _first_state(run: Run) -> Checkpoint | None:
     """What a run was before its first step, where nothing else was saved."""
     found = run.checkpoints.good().get("init")
@@ -418,7 +427,9 @@ def _conclude(
     run: Run, experiment: Experiment, screen: TrainingConsole, split: str, signals: StopSignals
 ) -> dict[str, Any]:
     signals.outlook = EVALUATED.format(run.path)
+    screen.works(f"evaluating on {split}")
     evaluation = experiment.evaluate(split)
+    screen.rests()
     with signals.patiently():
         run.add_evaluation(evaluation, screen.say)
         screen.console.print(evaluation.shown, highlight=False)

@@ -29,6 +29,7 @@ KEPT_CORES = 16
 class MarketTask(MarketNetworks, ERLTask):
     def __init__(self, market: MarketData, env: TradingConfig, alg: ERLConfig, device: torch.device) -> None:
         super().__init__(market, env, alg, device)
+        self.unit = "log return" if env.reward == "log_equity" else "reward"
         self._cores: dict[int, TradingCore] = {}
         self._kept_cores = KEPT_CORES
         for split in (market.train, market.validation):

@@ -91,6 +91,8 @@ class Trials(Protocol):
 
 class ERLTask(ABC):
     device: torch.device
+    unit = "return"
+    """Of an episode's return, for people."""
 
     # Episodes
 

@@ -34,6 +34,7 @@ from eigen2.replay import Replay
 
 class ERLTrainer(Trainer):
     replay: Replay
+    step_name = "generation"
     headline = ("fitness_best", "fitness_mean", "validation_best")
     panels = (
         Spread("Fitness of the population", "fitness"),
@@ -62,6 +63,7 @@ class ERLTrainer(Trainer):
         executor: Executor | None = None, progress: Progress | None = None,
     ) -> None:  # fmt: skip
         self.task, self.config, self.replay, self.seed = task, config, replay, seed
+        self.units = dict.fromkeys((*self.headline, "best_score"), task.unit)
         self._execute = executor or inline(task)
         self._progress = progress or (lambda phase, done, total: None)
         self.actors = task.init_actor(config.population, seeds.torch_generator(seed, "actors"))

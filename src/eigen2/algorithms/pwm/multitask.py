@@ -95,6 +95,7 @@ class TaskPolicy:
 class MultiTaskTrainer(Trainer):
     """`load_dataset` once, then `step()` until `done`; the data is the trainer's replay and is saved with it."""
 
+    step_name = "iteration"
     phases = ("model", "policy", "evaluate")
     replay: Replay
 

@@ -36,6 +36,7 @@ from eigen2.replay.schema import described
 class PWMTrainer(Trainer):
     """`state_dict` with the replay's own snapshot is everything needed to go on exactly."""
 
+    step_name = "iteration"
     headline = ("model_loss", "train_return", "eval_return", "rollback_to")
     panels = (
         Lines("Return", ("eval_return", "train_return"), levels=REFERENCES),

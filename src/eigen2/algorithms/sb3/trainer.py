@@ -50,6 +50,7 @@ def make_model(config: Config, env: Any) -> Any:
 
 
 class SB3Trainer(VectorTrainer):
+    step_name = "round"
     phases, headline = ("learn", "evaluate"), ("train_return", "eval_return")
     panels = (Lines("Return", ("eval_return", "train_return"), levels=REFERENCES),)
     filling = ("replay", "trial_ledger")
