@@ -319,6 +319,9 @@ def _refuse_unknown(override: "Override", known: Mapping[str, Any], base: Config
     }
     if key in renamed:
         raise ConfigError(f"`{key}` is now called `{renamed[key]}`.")
+    group, _, name = key.partition(".")
+    if group in sections and name in sections[group].gone:
+        raise ConfigError(f"`{key}` is no longer there; leave it out.")
     raise ConfigError(
         f"Unknown key `{key}`{_nearest(key, list(known))}; `eigen2 train --show-config` lists all keys."
     )

@@ -5,12 +5,13 @@ declared with `json_schema_extra=OPERATES` only says where, how often or how lou
 that was renamed names its former name, `json_schema_extra=was("old")`, so that stored configs still read. A key that
 may name a file of the user's is annotated `OwnFile`: the run's identity holds a fingerprint of what is in the file, so
 where it lies does not count. A key whose default is not what runs did before there was the key names what they did,
-`json_schema_extra=before(value)`: stored configs that do not have the key read so.
+`json_schema_extra=before(value)`: stored configs that do not have the key read so. A key that is no longer there is named
+in its section's `gone`, with the values that mean what is done now: stored configs with one of them still read.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, ValidationInfo, model_validator
 from pydantic.fields import FieldInfo
@@ -26,6 +27,8 @@ def before(value: Any) -> dict[str, Any]:
     return {"before": [value]}
 
 
+ANY_VALUE: tuple[Any, ...] = ()
+"""Of a key that is gone: it never decided what is computed now."""
 STORED: dict[str, Any] = {"stored": True}
 """The validation context of a config that a run stored, perhaps of an earlier version."""
 
@@ -52,6 +55,7 @@ class MayImport:
 
 class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
+    gone: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
 
     @model_validator(mode="before")
     @classmethod
@@ -61,10 +65,20 @@ class Section(BaseModel):
         if info.context == STORED:
             earlier = {name: _mark(field, "before") for name, field in cls.model_fields.items()}
             values = {name: value[0] for name, value in earlier.items() if value} | dict(values)
+            values = {name: value for name, value in values.items() if not cls._is_gone(name, value)}
         former = {old: name for name, field in cls.model_fields.items() for old in _mark(field, "was")}
         return {
             former.get(key, key) if former.get(key) not in values else key: v for key, v in values.items()
         }
+
+    @classmethod
+    def _is_gone(cls, name: str, value: Any) -> bool:
+        if name not in cls.gone or name in cls.model_fields:
+            return False
+        same = cls.gone[name]
+        if same != ANY_VALUE and value not in same:
+            raise ValueError(f"{name}={value} is no longer there")
+        return True
 
     @classmethod
     def former_names(cls) -> dict[str, str]:

@@ -7,7 +7,7 @@ from eigen2.envs.config import TradingConfig
 from eigen2.envs.trading import TradingCore
 from eigen2.errors import ConfigError
 from eigen2.evaluation import policies
-from eigen2.evaluation.backtest import run_policy, run_windows, window_starts
+from eigen2.evaluation.backtest import run_policy
 from eigen2.evaluation.oracle import has_oracle, oracle_benchmark
 from eigen2.evaluation.random_policy import Activity, activity_of, random_benchmark, usual_activity
 from eigen2.market.data import Split
@@ -83,19 +83,6 @@ def test_a_split_too_short_for_settlement_is_refused_with_the_key_to_change(nois
     core = TradingCore(market, config, 1)
     with pytest.raises(ConfigError, match="env.holdout_days"):
         run_policy(core, policies.cash, Split("holdout", 500, 515))
-
-
-def test_windows_lie_inside_the_split_and_do_not_change(noise):
-    market, config = noise
-    core = TradingCore(market, config, 6)
-    starts = window_starts(core, market.validation, 6, 125)
-    assert np.array_equal(starts, window_starts(core, market.validation, 6, 125))
-    assert starts[0] == market.validation.start
-    assert starts[-1] + 125 + config.settlement_days == market.validation.stop - 1
-    result = run_windows(core, policies.cash, starts, 125)
-    assert result.log_returns.shape == (6, 145)
-    with pytest.raises(ConfigError, match="too few for windows"):
-        window_starts(core, market.validation, 6, 240)
 
 
 def test_random_orders_open_as_many_positions_and_hold_them_as_long_as_the_champion(noise):

@@ -6,7 +6,7 @@ import torch
 from torch.nn import functional as F
 
 from eigen2.nets import encoder as encoders
-from eigen2.nets.encoder import CausalEncoder, CnnLstmEncoder, MarketTensors, gather_inputs, plan_days
+from eigen2.nets.encoder import CausalEncoder, MarketTensors, gather_inputs, plan_days
 from eigen2.nets.stacked import linear, norm, take
 
 DAYS = 90
@@ -119,7 +119,7 @@ def test_each_agent_of_a_stack_is_embedded_as_if_alone(layers):
         torch.testing.assert_close(alone[0], together[agent])
 
 
-@pytest.mark.parametrize("make", [lambda: CausalEncoder(6, 16, 4), lambda: CnnLstmEncoder(6, 16, 16)])
+@pytest.mark.parametrize("make", [lambda: CausalEncoder(6, 16, 4)])
 def test_later_inputs_change_nothing_earlier_and_the_whole_history_counts(make):
     encoder, data = make(), market(5)
     params = parameters(encoder)
@@ -160,7 +160,7 @@ def gradients(encoder, params, data, days):
 
 @pytest.mark.parametrize(
     "make",
-    [lambda: CausalEncoder(6, 16, 4), lambda: CausalEncoder(6, 16, 0), lambda: CnnLstmEncoder(6, 8, 12)],
+    [lambda: CausalEncoder(6, 16, 4), lambda: CausalEncoder(6, 16, 0)],
 )
 @pytest.mark.parametrize("agents", [1, 3])
 def test_the_gradient_through_recomputed_chunks_is_that_of_the_whole(monkeypatch, make, agents):
@@ -175,16 +175,7 @@ def test_the_gradient_through_recomputed_chunks_is_that_of_the_whole(monkeypatch
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
 
 
-def test_the_window_encoder_reads_exactly_its_window():
-    encoder, data = CnnLstmEncoder(6, 16, 12), market(4)
-    params = parameters(encoder, 2)
-    together = embed(encoder, params, data, np.arange(DAYS))
-    for day in (0, 5, 40, DAYS - 1):
-        alone = encoder.embed(params, window_of(data, day, 12), torch.tensor([11]))
-        torch.testing.assert_close(alone[:, 0], together[:, day])
-
-
-@pytest.mark.parametrize("make", [lambda: CausalEncoder(6, 16, 3), lambda: CnnLstmEncoder(6, 16, 8)])
+@pytest.mark.parametrize("make", [lambda: CausalEncoder(6, 16, 3)])
 def test_an_encoder_learns_yesterdays_return_of_each_symbol(make):
     encoder, data = make(), market(6)
     params = {name: value.requires_grad_(True) for name, value in parameters(encoder).items()}
@@ -199,8 +190,3 @@ def test_an_encoder_learns_yesterdays_return_of_each_symbol(make):
         optimiser.step()
         losses.append(float(loss.detach()))
     assert losses[-1] < 0.6 * losses[0]
-
-
-def test_the_window_encoder_refuses_an_odd_width():
-    with pytest.raises(ValueError, match="hidden 15 must be even"):
-        CnnLstmEncoder(6, 15, 8)

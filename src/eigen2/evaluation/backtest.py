@@ -84,22 +84,6 @@ def play(market: MarketData, strategy: Strategy, split: Split, draws: int = 1) -
     return run_policy(TradingCore(market, strategy.config, draws), strategy.policy, split)
 
 
-def run_windows(core: TradingCore, policy: Policy, starts: npt.ArrayLike, trading_days: int) -> Backtest:
-    """Episodes of the same length from different days `starts` [B], one portfolio each."""
-    return _play(core, policy, np.asarray(starts), trading_days)
-
-
-def window_starts(core: TradingCore, split: Split, count: int, trading_days: int) -> npt.NDArray[np.int64]:
-    """`count` first days, spread evenly, of episodes that lie wholly inside the split; always the same ones."""
-    last = split.stop - 1 - core.settlement_days - trading_days
-    if last < split.start:
-        raise ConfigError(
-            f"{split.name} has {split.days} days, too few for windows of {trading_days} trading and "
-            f"{core.settlement_days} settlement days; lower env.trading_days or raise env.{split.name}_days"
-        )
-    return np.round(np.linspace(split.start, last, count)).astype(np.int64)
-
-
 def _play(core: TradingCore, policy: Policy, starts: npt.NDArray[np.int64], trading_days: int) -> Backtest:
     observation = core.reset(starts, trading_days)
     steps = trading_days + core.settlement_days

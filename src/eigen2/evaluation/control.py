@@ -28,22 +28,20 @@ PANELS = (
 Columns = dict[str, NDArray[np.generic]]
 
 
-def evaluate_control(
-    task: Task, policy: Policy, *, seed: int, episodes: int = EPISODES, threads: int = 1
-) -> Evaluation:
+def evaluate_control(task: Task, policy: Policy, *, seed: int, episodes: int = EPISODES) -> Evaluation:
     """`episodes` whole episodes with the policy, and the same ones at random and standing still."""
-    facts, columns = _played(task, policy, seed, episodes, threads)
+    facts, columns = _played(task, policy, seed, episodes)
     shown = Group(_table(task.name, facts), *_notes([task]))
     told = {"env": task.name, "verdict": _verdict(facts), **_note([task]), **facts}
     return Evaluation(told, shown, {"episodes": columns}, PANELS)
 
 
 def evaluate_tasks(
-    policies: Sequence[tuple[Task, Policy]], *, seed: int, episodes: int = EPISODES, threads: int = 1
+    policies: Sequence[tuple[Task, Policy]], *, seed: int, episodes: int = EPISODES
 ) -> Evaluation:
     """Every policy in its own task; the means over tasks are for orientation only."""
     tasks = [task for task, _ in policies]
-    played = [_played(task, policy, seed, episodes, threads) for task, policy in policies]
+    played = [_played(task, policy, seed, episodes) for task, policy in policies]
     by_task = {task.name: facts for task, (facts, _) in zip(tasks, played, strict=True)}
     means = {
         key: float(np.mean([facts[key] for facts, _ in played]))
@@ -58,12 +56,10 @@ def evaluate_tasks(
     )
 
 
-def _played(
-    task: Task, policy: Policy, seed: int, episodes: int, threads: int
-) -> tuple[dict[str, Any], Columns]:
+def _played(task: Task, policy: Policy, seed: int, episodes: int) -> tuple[dict[str, Any], Columns]:
     """Facts about the returns, and the returns by policy."""
     own, random, still = (
-        play_episodes(task, played, episodes, seed, FRESH, threads)
+        play_episodes(task, played, episodes, seed, FRESH)
         for played in (policy, at_random(task, seed), stand_still(task))
     )
     facts = {

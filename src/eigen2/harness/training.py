@@ -381,11 +381,10 @@ def _damage_told(run: Run, checkpoint: Checkpoint, say: Callable[[str], None]) -
 def _check_threads(config: Config) -> None:
     """Thousands of threads take minutes to start, and gain nothing."""
     cores = os.cpu_count() or 1
-    for key, threads in (("threads", config.threads), ("env.threads", getattr(config.env, "threads", 1))):
-        if threads > THREADS_PER_CORE * cores:
-            raise ConfigError(
-                f"{key}={threads} is far more than the {cores} cores of this machine; use at most {cores}."
-            )
+    if config.threads > THREADS_PER_CORE * cores:
+        raise ConfigError(
+            f"threads={config.threads} is far more than the {cores} cores of this machine; use at most {cores}."
+        )
 
 
 def _absolute(config: Config) -> Config:

@@ -1,11 +1,9 @@
-"""Market encoders: features of all symbols -> an embedding per day and symbol.
+"""The market encoder: features of all symbols -> an embedding per day and symbol.
 
-Weights are shared between symbols; what other symbols do enters through a pooled context in the heads. An encoder
-reads a *time axis* of days (see `plan_days`) and gives embeddings for wanted positions on it:
-
-- causal: a pointwise layer and dilated causal convolutions. The embedding of day t depends on days
-  t - history + 1 .. t alone, so all days come from one pass, and equal what a pass over each window would give.
-- cnn_lstm: the original's kind, a convolution and a two-way LSTM over each day's own window, one window at a time.
+Weights are shared between symbols; what other symbols do enters through a pooled context in the heads. The encoder
+reads a *time axis* of days (see `plan_days`) and gives embeddings for wanted positions on it, by a pointwise layer and
+dilated causal convolutions. The embedding of day t depends on days t - history + 1 .. t alone, so all days come from one
+pass, and equal what a pass over each window would give.
 
 Symbols are worked on in chunks, and chunks are recomputed in the backward pass, so that memory stays bounded at any
 number of symbols.
@@ -20,8 +18,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor, nn
-from torch.func import functional_call
+from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
@@ -101,20 +98,6 @@ SPARE_ROWS = 191
 differently: without them the last day of a pass could differ, in the last bit, from the same day elsewhere."""
 
 
-class Encoder(Protocol):
-    history: int
-    """Days an embedding depends on, today included."""
-
-    def init(self, params: Params, agents: int, rng: torch.Generator) -> None: ...
-
-    def embed(self, params: Params, inputs: Tensor, position: Tensor) -> Tensor:
-        """inputs `[time, symbol, channel]`, position `[wanted]` -> `[agent, wanted, symbol, hidden]`.
-
-        Each wanted position has its whole history before it on the time axis.
-        """
-        ...
-
-
 class CausalEncoder:
     """h[t] <- h[t] + W a[t] + V a[t - d] with a = silu(norm(h)), after a pointwise layer.
 
@@ -125,6 +108,7 @@ class CausalEncoder:
     def __init__(self, channels: int, hidden: int, layers: int) -> None:
         self.channels, self.hidden, self.layers = channels, hidden, layers
         self.history = 2**layers
+        """Days an embedding depends on, today included."""
 
     def init(self, params: Params, agents: int, rng: torch.Generator) -> None:
         init_linear(params, "encoder.in", (agents, self.channels, self.hidden), rng)
@@ -136,6 +120,10 @@ class CausalEncoder:
             )
 
     def embed(self, params: Params, inputs: Tensor, position: Tensor) -> Tensor:
+        """inputs `[time, symbol, channel]`, position `[wanted]` -> `[agent, wanted, symbol, hidden]`.
+
+        Each wanted position has its whole history before it on the time axis.
+        """
         wanted, order = np.unique(position.cpu().numpy(), return_inverse=True)
         width = inputs.shape[1] * agents_in(params)
         rows = len(self._needed(wanted)[0]) * width
@@ -209,49 +197,6 @@ def take_days(x: Tensor, days: Days, symbols: int) -> Tensor:
     agents, _, hidden = x.shape
     blocks = x.view(agents, -1, symbols * hidden)
     return blocks[:, torch.as_tensor(days, device=x.device)].view(agents, -1, hidden)
-
-
-class CnnLstmEncoder:
-    """Convolution over three days, LayerNorm, then a two-way LSTM; the mean of its last three days."""
-
-    def __init__(self, channels: int, hidden: int, window: int) -> None:
-        if hidden % 2:
-            raise ValueError(f"hidden {hidden} must be even: half of it goes each way through time")
-        self.channels, self.hidden, self.history = channels, hidden, window
-        self.lstm = nn.LSTM(hidden, hidden // 2, batch_first=True, bidirectional=True, device="meta")
-
-    def init(self, params: Params, agents: int, rng: torch.Generator) -> None:
-        init_linear(params, "encoder.conv", (agents, 3 * self.channels, self.hidden), rng)
-        init_norm(params, "encoder.norm", agents, self.hidden)
-        bound = (self.hidden // 2) ** -0.5
-        for name, shape in ((name, value.shape) for name, value in self.lstm.named_parameters()):
-            params[f"encoder.lstm.{name}"] = (torch.rand(agents, *shape, generator=rng) * 2 - 1) * bound
-
-    def embed(self, params: Params, inputs: Tensor, position: Tensor) -> Tensor:
-        days = position.view(-1, 1) + torch.arange(1 - self.history, 1, device=position.device)
-        parts = []
-        rows = days.numel() * inputs.shape[1] * agents_in(params)
-        per_chunk = max(1, CHUNK_ROWS // (self.history * inputs.shape[1] * agents_in(params)))
-        for some in torch.split(days, per_chunk):
-            encode = partial(self._windows, params, days=some)
-            parts.append(in_symbol_chunks(encode, inputs, params, time=some.numel(), rows=rows))
-        return torch.cat(parts, dim=1)
-
-    def _windows(self, params: Params, inputs: Tensor, days: Tensor) -> Tensor:
-        windows = inputs[days].transpose(1, 2)
-        wanted, symbols, length, channels = windows.shape
-        x = windows.reshape(wanted * symbols, length, channels)
-        x = torch.cat([F.pad(x, (0, 0, 2, 0))[:, :length], F.pad(x, (0, 0, 1, 0))[:, :length], x], dim=2)
-        agents = agents_in(params)
-        h = linear(params, "encoder.conv", x.reshape(1, -1, 3 * channels).expand(agents, -1, -1))
-        h = F.relu(norm(params, "encoder.norm", h)).view(agents, wanted * symbols, length, self.hidden)
-        outs = []
-        for agent in range(agents):
-            weights = {
-                name: params[f"encoder.lstm.{name}"][agent] for name, _ in self.lstm.named_parameters()
-            }
-            outs.append(functional_call(self.lstm, weights, (h[agent],))[0][:, -3:].mean(1))
-        return torch.stack(outs).view(agents, wanted, symbols, self.hidden)
 
 
 class _Chunk(Protocol):

@@ -31,7 +31,6 @@ ALG = {
     "generations": 4,
     "windows": 3,
     "validation_windows": 2,
-    "hall_of_fame": 3,
     "learners": 2,
     "gradient_steps": 2,
     "batch": 16,

@@ -11,7 +11,7 @@ from eigen2.algorithms.erl.evolution import SearchDistribution, Stall
 from eigen2.algorithms.erl.variation import Variation, elites
 from eigen2.nets.stacked import agents_in, flatten, take, unflatten
 
-OPERATORS = ["cem", "layer", "proximal", "genetic"]
+OPERATORS = ["cem", "layer", "genetic"]
 
 
 def population(agents=6, seed=0):
@@ -73,22 +73,6 @@ def test_layer_mutation_scales_with_each_layer_and_moves_fresh_biases():
     assert float(child["b"].std()) == pytest.approx(0.005, rel=0.03)
 
 
-def test_proximal_mutation_moves_sensitive_weights_less():
-    parent = {"w": torch.zeros(1, 2, 40_000)}
-    effect = torch.ones(1, 2, 40_000)
-    effect[:, 1] = 3.0
-    moved = evolution.mutate_proximal(parent, 0.1, {"w": effect}, stream())["w"]
-    assert float(moved[0, 0].std()) == pytest.approx(0.1 * 2.0, rel=0.03)
-    assert float(moved[0, 1].std()) == pytest.approx(0.1 * 2.0 / 3.0, rel=0.03)
-
-
-def test_weights_without_any_effect_are_not_torn_away_by_proximal_mutation():
-    moved = evolution.mutate_proximal(
-        {"w": torch.zeros(1, 1, 100)}, 0.1, {"w": torch.zeros(1, 1, 100)}, stream()
-    )
-    assert float(moved["w"].abs().max()) < 0.1 / 0.1 * 5
-
-
 def test_the_search_distribution_moves_to_the_log_weighted_mean_of_the_best():
     actors = population()
     flat = flatten(actors)
@@ -123,11 +107,10 @@ def started(config, actors, seed):
 @pytest.mark.parametrize("count", [1, 2, 5])
 def test_offspring_have_the_number_asked_and_depend_on_seed_and_generation_alone(alg, operator, count):
     config, actors = alg(variation=operator), population()
-    effect = {name: value.abs() for name, value in actors.items()}
     before = take(actors, slice(None))
 
     def breed(seed, generation):
-        return started(config, actors, seed).offspring(actors, FITNESS, count, 1.0, generation, effect)
+        return started(config, actors, seed).offspring(actors, FITNESS, count, 1.0, generation)
 
     children, births = breed(7, 2)
     assert agents_in(children) == len(births) == count
@@ -140,13 +123,12 @@ def test_offspring_have_the_number_asked_and_depend_on_seed_and_generation_alone
         assert not same(breed(7, 3)[0], children)
 
 
-@pytest.mark.parametrize("operator", ["layer", "proximal", "genetic"])
+@pytest.mark.parametrize("operator", ["layer", "genetic"])
 def test_a_stalled_run_mutates_further(alg, operator):
     config, actors = alg(variation=operator), population()
-    effect = {name: torch.ones_like(value) for name, value in actors.items()}
 
     def mutants(boost):
-        children, births = Variation(config, actors, 7).offspring(actors, FITNESS, 2, boost, 0, effect)
+        children, births = Variation(config, actors, 7).offspring(actors, FITNESS, 2, boost, 0)
         assert births[1].operator == f"mutation.{operator}"
         return flatten(children)[1] - flatten(take(actors, births[1].parents))[0]
 

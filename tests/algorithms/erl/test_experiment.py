@@ -99,7 +99,7 @@ def test_the_trainer_declares_what_it_shows_and_holds():
         assert "champion" not in metrics
         owners = trainer.owners()
     assert owners.keys() == {
-        "actors", "learner_actors", "learner_critics", "optimiser", "search_distribution", "hall_of_fame",
+        "actors", "learner_actors", "learner_critics", "optimiser", "search_distribution", "champion",
         "trial_ledger", "market", "market_tensors", "environments", "replay", "batches",
     }  # fmt: skip
     assert all(size > 0 for size in owners.values())

@@ -66,7 +66,7 @@ PINNED = {
     "actor_lr": 3e-4, "critic_lr": 2e-3, "gamma": 0.95, "n_step": 5, "tau": 0.01, "policy_delay": 2,
     "target_noise": 0.1, "action_penalty": 0.02, "clip": 1.0, "explore_episodes": 0, "variation": "cem",
     "cem_std": 0.3, "cem_floor": 0.1, "cem_decay": 0.9, "stall_generations": 3, "stall_factor": 1.5,
-    "encoder": "causal", "encoder_layers": 2, "candidates": None,
+    "encoder_layers": 2, "candidates": None,
 }  # fmt: skip
 """Every setting of the golden run, so that better defaults do not change it."""
 

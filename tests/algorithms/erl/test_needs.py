@@ -19,7 +19,7 @@ CONFIGS = {
     "orders": ORDERS,
     "weights": WEIGHTS,
     "deep": (*ORDERS, "alg.encoder_layers=2", "alg.direct_steps=2", "alg.direct_days=8"),
-    "cnn_lstm": (*ORDERS, "alg.encoder=cnn_lstm", "alg.variation=layer"),
+    "layer": (*ORDERS, "alg.variation=layer"),
     "control": PENDULUM,
 }
 

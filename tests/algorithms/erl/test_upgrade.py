@@ -7,9 +7,12 @@ import pytest
 import yaml
 
 from eigen2.algorithms.contract import Services
+from eigen2.algorithms.erl.config import ERLConfig
 from eigen2.algorithms.erl.experiment import open_experiment
 from eigen2.algorithms.erl.upgrade import upgrade
-from eigen2.config import validate
+from eigen2.config import load_config, validate
+from eigen2.errors import ConfigError
+from eigen2.section import STORED
 from eigen2.store.checkpoints import Checkpoints
 from eigen2.store.state import fingerprint
 
@@ -30,7 +33,9 @@ def leaves(state, prefix=""):
 
 @pytest.mark.parametrize("name", ["erl_orders", "erl_weights", "erl_gym"])
 def test_a_state_of_format_1_loads_whole(name):
-    config = validate(yaml.safe_load((FORMAT1 / name / "config.yaml").read_text(encoding="utf-8")))
+    config = validate(
+        yaml.safe_load((FORMAT1 / name / "config.yaml").read_text(encoding="utf-8")), stored=True
+    )
     stored = state_of(name)
     with open_experiment(config, Services(datasets=None, fingerprint=fingerprint)) as experiment:
         experiment.trainer.load_state_dict(stored)
@@ -51,9 +56,24 @@ def test_old_operators_get_their_present_names():
 
 def test_a_present_state_is_left_as_it_is():
     present = upgrade(state_of("erl_gym"))
-    assert upgrade(present) is present
+    assert upgrade(present) == present
 
 
 def test_old_config_keys_are_read(alg):
     config = alg(taper=3, founding=2)
     assert (config.training_decay_after, config.warmup_generations) == (3, 2)
+
+
+@pytest.mark.parametrize("stored", [{"hall_of_fame": 9}, {"encoder": "causal"}])
+def test_stored_keys_that_are_gone_still_read(stored):
+    assert ERLConfig.model_validate(stored, context=STORED) == ERLConfig()
+
+
+def test_a_stored_value_that_is_gone_is_refused():
+    with pytest.raises(ValueError, match="encoder=cnn_lstm is no longer there"):
+        ERLConfig.model_validate({"encoder": "cnn_lstm"}, context=STORED)
+
+
+def test_a_key_that_is_gone_is_refused_where_it_is_typed():
+    with pytest.raises(ConfigError, match="`alg.hall_of_fame` is no longer there"):
+        load_config(["alg.hall_of_fame=5"])

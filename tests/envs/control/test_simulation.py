@@ -19,14 +19,6 @@ def assert_same(first, second):
         np.testing.assert_array_equal(a, b)
 
 
-def test_results_do_not_depend_on_the_number_of_threads(task):
-    plan = actions(task, 80, 5)
-    assert_same(
-        trace(task.open(5, 3, "start", threads=1), plan),
-        trace(task.open(5, 3, "start", threads=3), plan),
-    )
-
-
 def test_a_restored_batch_continues_bit_for_bit(task):
     plan = actions(task, 120, 4)
     original = task.open(4, 3, "start")

@@ -36,7 +36,7 @@ class ERL(Algorithm):
         if not isinstance(env, TradingConfig) or not isinstance(alg, ERLConfig):
             return []
         history, refused = 2**alg.encoder_layers, []
-        if alg.encoder != "cnn_lstm" and history > env.window:
+        if history > env.window:
             refused.append(looks_back_too_far(alg.encoder_layers, history, env.window))
         if days and days["validation"] <= episode_steps(env):
             refused.append(episode_does_not_fit(env, days["validation"], "validation"))

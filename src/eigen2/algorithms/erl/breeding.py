@@ -33,8 +33,6 @@ class Generation:
     trained: bool
     boost: float
     """Growth of mutation while validation stalls."""
-    sensitivity: Params | None
-    """For proximal mutation."""
 
 
 class Breeder:
@@ -92,7 +90,7 @@ class Breeder:
         parts = [best]
         if config.bred:
             children, born = self.variation.offspring(
-                old.evaluated, self._as_parents(old), config.bred, old.boost, old.number, old.sensitivity
+                old.evaluated, self._as_parents(old), config.bred, old.boost, old.number
             )
             parts.append(children)
             births += born

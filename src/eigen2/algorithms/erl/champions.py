@@ -1,76 +1,12 @@
-"""The champion and the hall of fame, by the same validation windows for the whole run."""
+"""The champion, by the same validation windows for the whole run."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 
-from eigen2.algorithms.erl.evolution import FloatArray, ranking
+from eigen2.algorithms.erl.evolution import FloatArray
 from eigen2.errors import ConfigError
-from eigen2.nets.stacked import Params, concatenate, nbytes, take
-
-
-@dataclass(frozen=True)
-class Entry:
-    score: float
-    generation: int
-    agent: int
-
-
-class HallOfFame:
-    """The best `size` agents ever, best first; a newcomer must be strictly better to take a place."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.entries: list[Entry] = []
-        self.actors: Params | None = None
-        """Stacked, in the order of `entries`."""
-
-    def consider(self, actors: Params, scores: FloatArray, generation: int, agents: list[int]) -> bool:
-        """Enter the population's best; True when there is a new champion."""
-        before = self.best
-        for index in ranking(scores)[: self.size]:
-            entry = Entry(float(scores[index]), generation, agents[index])
-            place = sum(known.score >= entry.score for known in self.entries)
-            actor = take(actors, [index])
-            if place < self.size and not self._holds(actor):
-                self._insert(place, entry, actor)
-        return self.best > before
-
-    @property
-    def best(self) -> float:
-        return self.entries[0].score if self.entries else float("-inf")
-
-    @property
-    def nbytes(self) -> int:
-        return nbytes(self.actors or {})
-
-    def _holds(self, actor: Params) -> bool:
-        """Elites are validated again in every generation; each agent takes one place."""
-        known = self.actors
-        if known is None:
-            return False
-        equal = [(known[name] == value).flatten(1).all(1) for name, value in actor.items()]
-        return bool(torch.stack(equal).all(0).any())
-
-    def _insert(self, place: int, entry: Entry, actor: Params) -> None:
-        self.entries = [*self.entries[:place], entry, *self.entries[place:]][: self.size]
-        if self.actors is None:
-            self.actors = actor
-            return
-        parts = [take(self.actors, slice(0, place)), actor, take(self.actors, slice(place, None))]
-        self.actors = take(concatenate(parts), slice(0, self.size))
-
-    def state_dict(self) -> dict[str, Any]:
-        return {
-            "entries": [[entry.score, entry.generation, entry.agent] for entry in self.entries],
-            "actors": {} if self.actors is None else dict(self.actors),
-        }
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.entries = [Entry(float(s), int(g), int(a)) for s, g, a in state["entries"]]
-        self.actors = dict(state["actors"]) or None
+from eigen2.nets.stacked import Params, nbytes, take
 
 
 class Champion:

@@ -5,11 +5,13 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from eigen2.algorithms.contract import AlgorithmConfig
-from eigen2.section import OPERATES, was
+from eigen2.section import ANY_VALUE, OPERATES, was
 
 
 class ERLConfig(AlgorithmConfig):
     """A population of DDPG agents that learns by gradient and by evolution."""
+
+    gone = {"hall_of_fame": ANY_VALUE, "encoder": ("causal",)}
 
     kind: Literal["erl"] = "erl"
     population: int = Field(16, ge=2)
@@ -23,8 +25,6 @@ class ERLConfig(AlgorithmConfig):
     """Fixed episodes on which champions are chosen, the same for the whole run."""
     candidates: int | None = Field(None, ge=1)
     """Agents validated in each generation: the learners first, then the fittest of the others; null is all."""
-    hall_of_fame: int = Field(5, ge=1)
-    """Best agents ever kept, by validation."""
 
     learners: int = Field(16, ge=0)
     """Agents trained by gradient in each generation; 0 is evolution alone."""
@@ -73,9 +73,9 @@ class ERLConfig(AlgorithmConfig):
     direct_days: int = Field(32, ge=1)
     """Length of such a run."""
 
-    variation: Literal["cem", "layer", "proximal", "genetic", "none"] = "cem"
-    """How new agents arise: cem samples around the better half's mean; layer scales noise to each layer; proximal scales it
-    to each weight's effect on the actions; genetic is the original's blend and 20 % mutation; none is gradient alone."""
+    variation: Literal["cem", "layer", "genetic", "none"] = "cem"
+    """How new agents arise: cem samples around the better half's mean; layer scales noise to each layer;
+    genetic is the original's blend and 20 % mutation; none is gradient alone."""
     elites: int = Field(4, ge=1)
     """Best agents that survive unchanged."""
     tournament: int = Field(3, ge=1)
@@ -99,12 +99,10 @@ class ERLConfig(AlgorithmConfig):
     stall_factor: float = Field(1.5, ge=1)
     """Growth of mutation while validation stalls, up to four times; undone by an improvement."""
 
-    encoder: Literal["causal", "cnn_lstm"] = "causal"
-    """causal: dilated causal convolutions, all days in one pass; cnn_lstm: the original's kind, window by window."""
     hidden: int = Field(32, ge=4)
     """Width of every layer."""
     encoder_layers: int = Field(0, ge=0)
-    """Dilated convolutions after the pointwise layer (causal); their reach doubles each time, within `env.window`."""
+    """Dilated convolutions after the pointwise layer; their reach doubles each time, within `env.window`."""
     block: int = Field(4, ge=1)
     """Agents computed together: the unit of work for workers and the bound on memory."""
 

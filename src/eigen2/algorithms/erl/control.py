@@ -17,10 +17,8 @@ from eigen2.replay.schema import vector_schema
 
 
 class ControlTask(ERLTask):
-    def __init__(
-        self, env: environments.Task, alg: ERLConfig, seed: int, device: torch.device, threads: int = 1
-    ) -> None:
-        self.env, self.alg, self.seed, self.device, self.threads = env, alg, seed, device, threads
+    def __init__(self, env: environments.Task, alg: ERLConfig, seed: int, device: torch.device) -> None:
+        self.env, self.alg, self.seed, self.device = env, alg, seed, device
         self.observations, self.actions = env.observation_size, env.action_size
 
     # Networks
@@ -69,7 +67,7 @@ class ControlTask(ERLTask):
             return acted
 
         played = play(
-            self.env.environments(agents * count, self.threads),
+            self.env.environments(agents * count),
             act,
             [int(seed) for seed in np.tile(episodes, agents)],
             record=record,

@@ -57,18 +57,6 @@ def mutate_layers(parent: Params, std: float, rng: torch.Generator) -> Params:
     return child
 
 
-def mutate_proximal(parent: Params, std: float, sensitivity: Params, rng: torch.Generator) -> Params:
-    """Gaussian noise divided by each weight's effect on the actions, so that no mutation tears the behaviour apart.
-
-    sensitivity has the shape of `parent`: the root mean square gradient of the actions by each weight.
-    """
-    child = {}
-    for name, value in parent.items():
-        scale = sensitivity[name] / sensitivity[name].mean().clamp(min=1e-12)
-        child[name] = value + std * torch.randn(value.shape, generator=rng) / scale.clamp(min=0.1)
-    return child
-
-
 @dataclass(frozen=True)
 class SearchDistribution:
     """A diagonal gaussian over the actor's parameters (CEM): mean `[parameter]`, variance `[parameter]`."""

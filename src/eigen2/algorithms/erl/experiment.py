@@ -93,7 +93,7 @@ class ControlExperiment(ERLExperiment):
         """On fresh episodes; there is nothing to split."""
         refuse_what_if(what_if)
         policy = control_policy(self.task, self.trainer.champion.actor)
-        return evaluate_control(self.task.env, policy, seed=self.trainer.seed, threads=self.task.threads)
+        return evaluate_control(self.task.env, policy, seed=self.trainer.seed)
 
 
 @contextmanager
@@ -115,8 +115,7 @@ def make_task(config: Config, data: Path | None = None) -> MarketTask | ControlT
     if isinstance(env, TradingConfig):
         return MarketTask(load_market(env, config.seed, kept=data), env, alg, device)
     assert isinstance(env, GymConfig | ControlConfig)
-    threads = env.threads if isinstance(env, ControlConfig) else 1
-    return ControlTask(control_task(env), alg, config.seed, device, threads)
+    return ControlTask(control_task(env), alg, config.seed, device)
 
 
 def make_trainer(

@@ -17,8 +17,6 @@ from eigen2.errors import ConfigError
 from eigen2.market.data import MarketData
 from eigen2.nets.encoder import (
     CausalEncoder,
-    CnnLstmEncoder,
-    Encoder,
     MarketTensors,
     embed_day,
     gather_inputs,
@@ -142,7 +140,7 @@ class MarketNetworks:
 
     @property
     def _days_stand_alone(self) -> bool:
-        return isinstance(self.encoder, CausalEncoder) and self.encoder.layers == 0
+        return self.encoder.layers == 0
 
     def _in_tiles(self, network: RowNetwork, params: Params, state: MarketState, *own: Rows) -> Tensor:
         """`network` of each row's day and portfolio. Days that stand alone are embedded in the tile."""
@@ -232,11 +230,7 @@ class MarketNetworks:
 
     def act_on_window(self, actor: Params, days: Tensor, positions: Tensor, account: Tensor) -> Tensor:
         """The action of one agent after the last of `days` `[history, symbol, channel]`, for one portfolio."""
-        last = np.array([len(days) - 1])
-        if isinstance(self.encoder, CausalEncoder):
-            embedding = self.encoder.embed_window(actor, days)
-        else:
-            embedding = self.encoder.embed(actor, days, torch.as_tensor(last))
+        embedding = self.encoder.embed_window(actor, days)
         known = days[-1:, :, -1] > 0.5
         projected = project(actor, embedding, known, self.tensors.tradable)
         raw = self._decide(actor, projected, positions.view(1, 1, *positions.shape), account.view(1, 1, -1))
@@ -272,9 +266,7 @@ def agents_at_a_time(agents: int, few: int) -> list[slice]:
     return [slice(start, stop) for start, stop in pairwise([*starts, agents])]
 
 
-def make_encoder(alg: ERLConfig, env: TradingConfig, channels: int) -> Encoder:
-    if alg.encoder == "cnn_lstm":
-        return CnnLstmEncoder(channels, alg.hidden, env.window)
+def make_encoder(alg: ERLConfig, env: TradingConfig, channels: int) -> CausalEncoder:
     encoder = CausalEncoder(channels, alg.hidden, alg.encoder_layers)
     if encoder.history > env.window:
         raise ConfigError(looks_back_too_far(alg.encoder_layers, encoder.history, env.window))

@@ -75,8 +75,8 @@ class Networks:
     def held(self) -> dict[str, int]:
         alg, actor, critic = self.alg, self.actor, self.critic
         learners = alg.learners * (2 * actor + 4 * critic)
-        # The population, its copy while it is evaluated and bred, the hall of fame and the search distribution.
-        agents = actor * (3 * alg.population + alg.hall_of_fame + 1 + 4)
+        # The population, its copy while it is evaluated and bred, the champion and the search distribution.
+        agents = actor * (3 * alg.population + 1 + 4)
         return {
             "networks": FLOAT * (agents + learners),
             "optimisers": FLOAT * (self.moments + self.gradients),
@@ -100,7 +100,7 @@ class Networks:
         count = self.actor * (alg.population + 1) + alg.learners * (2 * self.actor + 4 * self.critic)
         if trained:
             search = 3 if alg.variation == "cem" and alg.bred else 0
-            count += self.moments + self.actor * (1 + alg.hall_of_fame + search)
+            count += self.moments + self.actor * (1 + search)
         return FLOAT * count
 
 
@@ -111,11 +111,7 @@ def _linear(inputs: int, outputs: int) -> int:
 def market_networks(alg: ERLConfig, channels: int, weights: bool) -> Networks:
     """The counts of `nets/encoder.py` and `nets/market.py`."""
     h = alg.hidden
-    if alg.encoder == "cnn_lstm":
-        one_way = 4 * (h // 2) * (h + h // 2 + 2)
-        encoder = _linear(3 * channels, h) + 2 * h + 2 * one_way
-    else:
-        encoder = _linear(channels, h) + alg.encoder_layers * (2 * h + _linear(2 * h, h))
+    encoder = _linear(channels, h) + alg.encoder_layers * (2 * h + _linear(2 * h, h))
     positions = len(POSITION_FEATURES)
 
     def head(inputs: int, outputs: int) -> int:
@@ -143,8 +139,7 @@ class MarketActivations:
 
     @property
     def history(self) -> int:
-        alg = self.alg
-        return self.env.window if alg.encoder == "cnn_lstm" else 2 ** min(alg.encoder_layers, 40)
+        return int(2 ** min(self.alg.encoder_layers, 40))
 
     @property
     def training_days(self) -> int:

@@ -15,7 +15,7 @@ from torch import Tensor
 from eigen2 import seeds
 from eigen2.algorithms.contract import Metrics, Progress, Trainer
 from eigen2.algorithms.erl.breeding import Breeder, Generation
-from eigen2.algorithms.erl.champions import Champion, HallOfFame
+from eigen2.algorithms.erl.champions import Champion
 from eigen2.algorithms.erl.config import ERLConfig
 from eigen2.algorithms.erl.ddpg import Learners
 from eigen2.algorithms.erl.evolution import FloatArray, Stall, ranking
@@ -23,7 +23,6 @@ from eigen2.algorithms.erl.executor import Executor, RolloutTask, inline
 from eigen2.algorithms.erl.finite import require_finite, require_finite_weights
 from eigen2.algorithms.erl.genealogy import Genealogy
 from eigen2.algorithms.erl.schedule import skips_training
-from eigen2.algorithms.erl.sensitivity import sensitivity
 from eigen2.algorithms.erl.task import Episodes, ERLTask, RolloutResult, agent_blocks
 from eigen2.algorithms.erl.upgrade import upgrade
 from eigen2.evaluation.ledger import TrialLedger
@@ -56,7 +55,7 @@ class ERLTrainer(Trainer):
             ("slot", "agent", "operator", "parents", "fitness", "validation", "distance", "champion"),
         ),
     )
-    filling = ("replay", "hall_of_fame", "trial_ledger")
+    filling = ("replay", "champion", "trial_ledger")
 
     def __init__(
         self, task: ERLTask, config: ERLConfig, replay: Replay, seed: int, *,
@@ -75,7 +74,6 @@ class ERLTrainer(Trainer):
         self.breeder = Breeder(config, self.actors, self.learners, seed)
         self.trials = task.trials()
         self.champion = Champion()
-        self.hall = HallOfFame(config.hall_of_fame)
         self.stall = Stall()
         occurring = {
             "evaluate": True,
@@ -132,7 +130,7 @@ class ERLTrainer(Trainer):
             "actors": nbytes(self.actors),
             **({} if self.learners is None else self.learners.owners()),
             "search_distribution": self.breeder.variation.nbytes,
-            "hall_of_fame": self.hall.nbytes + self.champion.nbytes,
+            "champion": self.champion.nbytes,
             **({} if self.ledger is None else {"trial_ledger": self.ledger.nbytes}),
             **self.task.owners(),
             **super().owners(),
@@ -147,7 +145,7 @@ class ERLTrainer(Trainer):
         losses = self._train()
         validation = self._validate(fitness)
         self.stall = self.stall.update(
-            self.hall.best, self.config.stall_generations, self.config.stall_factor
+            float(np.nanmax(validation)), self.config.stall_generations, self.config.stall_factor
         )
         self.lineage = self.genealogy.records(
             self.generation + 1, fitness, validation, distances(evaluated), self.champion.agent
@@ -170,8 +168,7 @@ class ERLTrainer(Trainer):
 
     def _evaluate(self, actors: Params, episodes: Episodes) -> FloatArray:
         require_finite_weights(actors, self.generation)
-        record = self.learners is not None or self.config.variation == "proximal"
-        rollouts = self._rollouts("evaluate", actors, episodes, record=record)
+        rollouts = self._rollouts("evaluate", actors, episodes, record=self.learners is not None)
         fitness = np.concatenate([rollout.returns.mean(axis=1) for rollout in rollouts])
         if self.learners is not None and self.config.explore_episodes:
             self._explore()
@@ -237,7 +234,6 @@ class ERLTrainer(Trainer):
         scores = returns.mean(axis=1)
         require_finite("validation", scores, chosen, self.generation)
         self._choose_champion(actors, returns, chosen)
-        self.hall.consider(actors, scores, self.generation, [self.genealogy.ids[slot] for slot in chosen])
         if self.trials is not None:
             self.trials.record(self.generation, rollouts)
         validation = np.full(self.config.population, np.nan)
@@ -259,11 +255,8 @@ class ERLTrainer(Trainer):
 
     def _evolve(self, evaluated: Params, fitness: FloatArray, *, trained: bool) -> None:
         self._progress("evolve", 0, 1)
-        effect = None
-        if self.config.variation == "proximal" and self.config.bred:
-            effect = sensitivity(self.task, evaluated, self.replay)
         self.actors = self.breeder.breed(
-            Generation(self.generation, evaluated, fitness, self.actors, trained, self.stall.factor, effect)
+            Generation(self.generation, evaluated, fitness, self.actors, trained, self.stall.factor)
         )
         self._progress("evolve", 1, 1)
 
@@ -275,7 +268,6 @@ class ERLTrainer(Trainer):
             "learners": None if self.learners is None else self.learners.state_dict(),
             "variation": self.breeder.variation.state_dict(),
             "champion": self.champion.state_dict(),
-            "hall": self.hall.state_dict(),
             "stall": [self.stall.best, self.stall.since, self.stall.factor],
             "generation": self.generation,
             "env_steps": self.env_steps,
@@ -293,7 +285,6 @@ class ERLTrainer(Trainer):
             self.learners.load_state_dict(state["learners"])
         self.breeder.variation.load_state_dict(state["variation"])
         self.champion.load_state_dict(state["champion"])
-        self.hall.load_state_dict(state["hall"])
         self.stall = Stall(*state["stall"])
         self.generation, self.env_steps = int(state["generation"]), int(state["env_steps"])
         self.genealogy.load_state_dict(state["genealogy"])

@@ -1,4 +1,4 @@
-"""States of format 1, whose keys and operators had other names."""
+"""States of earlier versions, some of whose keys and operators had other names."""
 
 from typing import Any
 
@@ -7,11 +7,13 @@ OPERATORS = {"cem.middle": "cem.mean", "rested": "skipped", "relieved": "replace
 
 def upgrade(state: dict[str, Any]) -> dict[str, Any]:
     """A training state of any format as the present version writes it."""
-    return _from_format_1(state) if "cloud" in state["variation"] else state
+    if "cloud" in state["variation"]:
+        state = _from_format_1(state)
+    return {name: value for name, value in state.items() if name != "hall"}
 
 
 def _from_format_1(state: dict[str, Any]) -> dict[str, Any]:
-    variation, hall, genealogy = state["variation"], state["hall"], state["genealogy"]
+    variation, genealogy = state["variation"], state["genealogy"]
     return {
         **state,
         "variation": {
@@ -20,7 +22,6 @@ def _from_format_1(state: dict[str, Any]) -> dict[str, Any]:
             "age": variation["age"],
             "scale": variation["scale"],
         },
-        "hall": {"entries": hall["honours"], "actors": hall["actors"]},
         "genealogy": {
             **genealogy,
             "births": [[OPERATORS.get(name, name), parents] for name, parents in genealogy["births"]],

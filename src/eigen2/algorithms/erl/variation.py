@@ -40,9 +40,8 @@ class Variation:
         return evolution.sample_distribution(self.distribution, count, start, noise)
 
     def offspring(
-        self, actors: Params, fitness: FloatArray, count: int, boost: float, generation: int,
-        sensitivity: Params | None = None,
-    ) -> tuple[Params, list[Birth]]:  # fmt: skip
+        self, actors: Params, fitness: FloatArray, count: int, boost: float, generation: int
+    ) -> tuple[Params, list[Birth]]:
         """`count` new agents from the evaluated `actors`; `boost` is the growth of mutation while validation stalls."""
         noise = seeds.torch_generator(self.seed, "variation", generation)
         if self.config.variation == "cem":
@@ -60,18 +59,14 @@ class Variation:
                 births.append(Birth("crossover", (first, second)))
             else:
                 parent = best[int(choice.integers(len(best)))]
-                children.append(self._mutant(take(actors, [parent]), boost, noise, parent, sensitivity))
+                children.append(self._mutant(take(actors, [parent]), boost, noise))
                 births.append(Birth(f"mutation.{self.config.variation}", (parent,)))
         return concatenate(children), births
 
-    def _mutant(
-        self, parent: Params, boost: float, noise: torch.Generator, index: int, sensitivity: Params | None
-    ) -> Params:
+    def _mutant(self, parent: Params, boost: float, noise: torch.Generator) -> Params:
         std = self.config.mutation_std * boost
         if self.config.variation == "genetic":
             return evolution.mutate_sparse(parent, self.config.mutation_rate, std, noise)
-        if self.config.variation == "proximal" and sensitivity is not None:
-            return evolution.mutate_proximal(parent, std, take(sensitivity, [index]), noise)
         return evolution.mutate_layers(parent, std, noise)
 
     def _cem(

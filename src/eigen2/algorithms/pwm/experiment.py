@@ -15,7 +15,7 @@ from eigen2.algorithms.pwm.trainer import PWMTrainer
 from eigen2.config import Config
 from eigen2.envs.config import EnvConfig
 from eigen2.envs.control.catalogue import control_task
-from eigen2.envs.control.config import ControlConfig, TasksConfig
+from eigen2.envs.control.config import TasksConfig
 from eigen2.envs.control.environments import Task
 from eigen2.errors import ConfigError
 from eigen2.evaluation.champion import ControlChampion
@@ -45,10 +45,9 @@ class PWMExperiment(Experiment):
     def __init__(self, config: Config, services: Services, task: Task) -> None:
         self.config, self.services, self.task = config, services, task
         self.notes = () if task.note is None else (task.note,)
-        self.threads = config.env.threads if isinstance(config.env, ControlConfig) else 1
         assert isinstance(config.alg, PWMConfig)
         self.trainer = PWMTrainer(
-            config.alg, task, config.seed, config.replay.capacity, pick_device(config.device).type, self.threads,
+            config.alg, task, config.seed, config.replay.capacity, pick_device(config.device).type,
             config.replay.compress, services.progress,
         )  # fmt: skip
 
@@ -56,7 +55,7 @@ class PWMExperiment(Experiment):
         """The policy as it stands, not at its best moment; there are no splits, the episodes are fresh."""
         refuse_what_if(what_if)
         policy = self.trainer.policy()
-        return evaluate_control(self.task, policy, seed=self.config.seed, threads=self.threads)
+        return evaluate_control(self.task, policy, seed=self.config.seed)
 
     def load_dataset(self) -> dict[str, Any]:
         source = self.trainer.config.pretrain.replay

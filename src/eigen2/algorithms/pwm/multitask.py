@@ -105,11 +105,10 @@ class MultiTaskTrainer(Trainer):
         tasks: Sequence[Task],
         seed: int,
         device: str = "cpu",
-        threads: int = 1,
         compress: bool = True,
         progress: Progress = no_progress,
     ) -> None:
-        self.config, self.tasks, self.seed, self.threads = config, tuple(tasks), seed, threads
+        self.config, self.tasks, self.seed = config, tuple(tasks), seed
         self.device = torch.device(device)
         observations = max(task.observation_size for task in tasks)
         actions = max(task.action_size for task in tasks)
@@ -180,7 +179,7 @@ class MultiTaskTrainer(Trainer):
     def evaluate(self, number: int, episodes: int, purpose: str = "evaluate") -> ControlRollout:
         """A task's policy in that task's own environment."""
         policy = self.policies[number]
-        return play_episodes(policy.task, policy.greedy(), episodes, self.seed, purpose, self.threads)
+        return play_episodes(policy.task, policy.greedy(), episodes, self.seed, purpose)
 
     def best_weights(self) -> dict[str, Tensor]:
         """The world model, and for each task the actor of its best evaluation and its statistics."""

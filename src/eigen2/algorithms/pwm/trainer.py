@@ -62,20 +62,18 @@ class PWMTrainer(Trainer):
         seed: int,
         capacity: int,
         device: str = "cpu",
-        threads: int = 1,
         compress: bool = True,
         progress: Progress = no_progress,
     ) -> None:
         self.config, self.task, self.seed = config, task, seed
         self.capacity, self.compress = capacity, compress
         self.device = torch.device(device)
-        self.threads = threads
         self._progress = progress
         pretraining = ("pretrain",) if config.pretrain_updates else ()
         self.phases = (*pretraining, "collect", "model", "policy", "evaluate")
         self.agent = Agent(config, task.observation_size, task.action_size, seed, self.device)
         self.replay = self._empty_replay()
-        self.collector = Collector(task, task.open(config.environments, seed, "start", threads), self.replay)
+        self.collector = Collector(task, task.open(config.environments, seed, "start"), self.replay)
         self.optimiser = Optimiser("model", self.agent.model, config.model.learning_rate, config.model.clip)
         self.micro_batches = MicroBatches()
         self.learner = PolicyLearner(config, self.agent, self.micro_batches)
@@ -200,7 +198,7 @@ class PWMTrainer(Trainer):
 
     def evaluate(self, episodes: int, purpose: str = "evaluate") -> ControlRollout:
         """Closed loop, real rewards, no noise; the same start states at every call of one purpose."""
-        return play_episodes(self.task, self.policy(), episodes, self.seed, purpose, self.threads)
+        return play_episodes(self.task, self.policy(), episodes, self.seed, purpose)
 
     def policy(self) -> Policy:
         """The policy that is evaluated and exported, as it stands."""

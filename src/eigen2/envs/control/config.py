@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from eigen2.envs.config import EnvConfig, GymConfig
-from eigen2.section import OPERATES
+from eigen2.section import ANY_VALUE
 
 TaskName = Literal[
     "pendulum", "dflex_cartpole", "dflex_hopper", "dflex_cheetah", "dflex_ant", "dflex_humanoid"
@@ -14,11 +14,11 @@ TaskName = Literal[
 
 
 class ControlConfig(EnvConfig):
+    gone = {"threads": ANY_VALUE}
+
     kind: Literal["control"] = "control"
     task: TaskName = "pendulum"
     """Robot and reward. MuJoCo physics: scores are not comparable with dflex's."""
-    threads: int = Field(1, ge=1, json_schema_extra=OPERATES)
-    """Simulator threads; results are the same for any number."""
 
     @property
     def label(self) -> str:

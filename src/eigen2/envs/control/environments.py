@@ -86,21 +86,20 @@ class Task(ABC):
 
     def __init__(self) -> None:
         self._opened: list[Environments] = []
-        self._kept: dict[tuple[int, int], Environments] = {}
+        self._kept: dict[int, Environments] = {}
 
-    def open(self, count: int, seed: int, purpose: str, threads: int = 1) -> Environments:
+    def open(self, count: int, seed: int, purpose: str) -> Environments:
         """A new stream of the caller's own."""
-        environments = self._make(count, threads)
+        environments = self._make(count)
         self._opened.append(environments)
         environments.restart(seed, purpose)
         return environments
 
-    def environments(self, count: int, threads: int = 1) -> Environments:
+    def environments(self, count: int) -> Environments:
         """The same ones at every call, for whoever plays now: `restart` or `reset` them first."""
-        key = (count, threads)
-        if key not in self._kept:
-            self._kept[key] = self._make(count, threads)
-        return self._kept[key]
+        if count not in self._kept:
+            self._kept[count] = self._make(count)
+        return self._kept[count]
 
     def close(self) -> None:
         """Ends all environments that were opened."""
@@ -110,7 +109,7 @@ class Task(ABC):
         self._kept.clear()
 
     @abstractmethod
-    def _make(self, count: int, threads: int) -> Environments:
+    def _make(self, count: int) -> Environments:
         """Environments that have neither been restarted nor reset."""
 
 

@@ -51,7 +51,7 @@ class GymnasiumTask(Task):
     def action_bounds(self) -> tuple[NDArray[Any], NDArray[Any]]:
         return self.action_space.low, self.action_space.high
 
-    def _make(self, count: int, threads: int) -> Environments:
+    def _make(self, count: int) -> Environments:
         return GymnasiumEnvironments(self, count)
 
 

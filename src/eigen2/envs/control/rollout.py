@@ -70,10 +70,10 @@ def play(
 
 
 def play_episodes(
-    task: Task, policy: Policy, episodes: int, seed: int, purpose: str = "evaluate", threads: int = 1
+    task: Task, policy: Policy, episodes: int, seed: int, purpose: str = "evaluate"
 ) -> ControlRollout:
     """The same start states at every call of one (seed, purpose); the environments are reused."""
-    environments = task.environments(episodes, threads)
+    environments = task.environments(episodes)
     environments.restart(seed, purpose)
     return play(environments, policy)
 

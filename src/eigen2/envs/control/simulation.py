@@ -1,6 +1,6 @@
 """Many copies of one control task, stepped together by MuJoCo's threaded batch.
 
-Results do not depend on the number of threads, and the whole state (physics with its warm start, step counters, last
+The whole state (physics with its warm start, step counters, last
 actions, position of the random stream) can be saved and restored exactly.
 """
 
@@ -22,12 +22,12 @@ class SimulatedEnvironments(Environments):
 
     task: SimulatedTask
 
-    def __init__(self, task: SimulatedTask, count: int, threads: int = 1) -> None:
+    def __init__(self, task: SimulatedTask, count: int) -> None:
         self.task = task
         self.count = count
         self._stream: tuple[int, str] | None = None
         """Seed and purpose of a stream; None while single episodes are played."""
-        self._batch = _batch(task, count, threads)
+        self._batch = _batch(task, count)
         self._qpos: Floats = self._batch.bind("qpos")
         self._qvel: Floats = self._batch.bind("qvel")
         self._ctrl: Floats = self._batch.bind("ctrl")
@@ -153,7 +153,7 @@ class SimulatedEnvironments(Environments):
         return self.task.observe(self._qpos, self._qvel, self._last_action)
 
 
-def _batch(task: SimulatedTask, count: int, threads: int) -> Any:
+def _batch(task: SimulatedTask, count: int) -> Any:
     try:
         import mujoco
         from mujoco.batch import Batch
@@ -162,7 +162,7 @@ def _batch(task: SimulatedTask, count: int, threads: int) -> Any:
     # Divergence is read from the counters; MuJoCo's own handler would also write a log into the working directory.
     mujoco.set_mju_user_warning(_ignore_warning)
     xml = resources.files("eigen2.envs.control").joinpath("models", task.model).read_text()
-    return Batch(mujoco.MjModel.from_xml_string(xml), count, nthread=threads)
+    return Batch(mujoco.MjModel.from_xml_string(xml), count, nthread=1)
 
 
 def _ignore_warning(message: str) -> None:

@@ -27,10 +27,10 @@ class SimulatedTask(Task):
     speed_limit: float | None = None
     """Joint speeds are cut to this after every action."""
 
-    def _make(self, count: int, threads: int) -> Environments:
+    def _make(self, count: int) -> Environments:
         from eigen2.envs.control.simulation import SimulatedEnvironments
 
-        return SimulatedEnvironments(self, count, threads)
+        return SimulatedEnvironments(self, count)
 
     @abstractmethod
     def start(self, count: int, stream: np.random.Generator) -> tuple[Floats, Floats]:
