@@ -369,7 +369,8 @@ def repair(
         facts = repair_run(found, source, _warn, show)
     _print_json(facts) if as_json else typer.echo(repair_text(facts))
     if facts["lost"]:
-        raise DamagedStateError(f"{found.path} is not what it was: " + "; ".join(facts["lost"]))
+        lost = "; ".join(sentence.removesuffix(".") for sentence in facts["lost"])
+        raise DamagedStateError(f"{found.path} is not what it was: {lost}.")
 
 
 @app.command("verify-resume")

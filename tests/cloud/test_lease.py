@@ -48,7 +48,7 @@ def test_two_machines_do_not_work_on_one_run(place: Place, lab: Lab, finished: P
     assert str(first.run) in said
     assert list(second.root.iterdir()) == []
     assert "is being worked on by" in is_sentence(first.sync("push", first.run), 2)
-    assert "is being trained by" in is_sentence(first.resume(), 2)
+    assert "is in use by" in is_sentence(first.resume(), 2)
     assert str(first.run) in json.loads(good(first.sync("status", first.run, "--json")).out)["lease"]
 
     alive.signal(signal.SIGKILL)

@@ -87,10 +87,18 @@ def test_a_directory_that_is_no_run_is_refused(tmp_path: Path) -> None:
         find_run(str(tmp_path), tmp_path)
 
 
-@pytest.mark.parametrize("name", ["a/b", "..", ".", "latest", ".hidden"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a/b", "..", ".", "latest", ".hidden", "two\nlines", "tab\t", " ", "end ", "\x1b[31m", "-rf", "\udcff", "x" * 201,
+        "\u00fc" * 101,
+    ],
+)  # fmt: skip
 def test_a_name_that_cannot_be_a_directory_is_refused(tmp_path: Path, name: str) -> None:
+    config = load_config([f"run.root={tmp_path}"])
+    named = config.model_copy(update={"run": config.run.model_copy(update={"name": name})})
     with pytest.raises(ConfigError, match=r"run\.name"):
-        create_run(load_config([f"run.root={tmp_path}", f"run.name={name}"]))
+        create_run(named)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -1,11 +1,13 @@
 """Logs are complete lines, readable at any time, cut back by a resume, and patient with a full disk."""
 
 import errno
+import fcntl
 import math
 import os
 import shutil
 import subprocess
 import sys
+import threading
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ import pytest
 
 from eigen2.errors import ResourceError
 from eigen2.harness.journal import Journal, cut_back, mend_lines, read_log
-from eigen2.store.durable import append_line
+from eigen2.store.durable import append_line, rewrite
 
 FULL_DISK = """
 import os, shutil, sys
@@ -229,3 +231,28 @@ def test_a_full_disk_keeps_records_waiting_in_order(tmp_path: Path) -> None:
     command = [*prefix, sys.executable, "-c", FULL_DISK, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_line_that_is_added_while_a_log_is_rewritten_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An evaluation beside a repair: the appender waits for a file that is then no longer the one at the path."""
+    path, waiting = tmp_path / "evaluations.jsonl", threading.Event()
+    path.write_bytes(b"good\nbad\n")
+    lock = fcntl.flock
+
+    def flock(file: Any, kind: int) -> None:
+        if threading.current_thread() is adder:
+            waiting.set()
+        lock(file, kind)
+
+    def edited(content: bytes) -> bytes:
+        adder.start()
+        waiting.wait()
+        return content.replace(b"bad\n", b"")
+
+    adder = threading.Thread(target=append_line, args=(path, b"new\n"))
+    monkeypatch.setattr(fcntl, "flock", flock)
+    rewrite(path, edited)
+    adder.join()
+    assert path.read_bytes() == b"good\nnew\n"

@@ -25,7 +25,7 @@ def test_a_second_trainer_is_refused_and_told_who_holds_the_run(
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
     second = lab.run("train", "--resume", run)
     assert second.code == 2
-    assert f"is being trained by process {first.pid} on {socket.gethostname()}" in second.err
+    assert f"is in use by process {first.pid} on {socket.gethostname()}" in second.err
     assert {path: path.read_bytes() for path in before} == before
     assert lab.run("verify", run).code == 0
     assert lab.run("runs", "--root", tmp_path, "--json").json[0]["state"] == "running"
@@ -38,7 +38,7 @@ def test_the_lock_is_free_again_afterwards(tmp_path: Path) -> None:
     for _ in range(2):
         with RunLock(tmp_path) as lock:
             assert lock.warning is None
-            with pytest.raises(ConfigError, match="is being trained by process"), RunLock(tmp_path):
+            with pytest.raises(ConfigError, match="is in use by process"), RunLock(tmp_path):
                 pass
     assert (tmp_path / "lock").read_text() == ""
 

@@ -1,5 +1,6 @@
 """Damage costs as little as it must: `repair` fetches, rebuilds, drops, in this order, and says what it did."""
 
+import errno
 import json
 import shutil
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 from command_lab import Lab
 
-from eigen2.errors import ConfigError
+from eigen2.errors import ConfigError, ResourceError
 from eigen2.harness.repair import repair_run
 from eigen2.harness.run import Run
 from eigen2.harness.verifying import verify_run
@@ -203,7 +204,22 @@ def test_a_live_run_is_refused(lab: Lab, run: Run) -> None:
     with RunLock(run.path):
         done = lab.run("repair", run.path)
     assert done.code == 2
-    assert "is being trained" in done.err
+    assert "is in use by" in done.err
+
+
+def test_a_full_disk_ends_a_repair_with_one_sentence_and_the_next_one_ends_it(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flip(shared_segment(run))
+    with monkeypatch.context() as patched:
+        patched.setattr("eigen2.harness.mending.Mending.commit", _no_room)
+        with pytest.raises(ResourceError, match="could not be repaired to the end .*nothing of it is lost"):
+            repair_run(run, None, lambda sentence: None)
+    mended(run)
+
+
+def _no_room(mending: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 def test_the_first_state_is_computed_again(lab: Lab, run: Run) -> None:

@@ -22,6 +22,8 @@ from eigen2.store.layout import check_layout
 if TYPE_CHECKING:
     from eigen2.config import Config
 
+LONGEST_NAME = 200
+"""File systems take 255 bytes; -2, -3 and temporary names need some of them."""
 NEW, LATEST = ".new-", ".latest-"
 """Beginnings of the names that a run and the link to it have before they are there."""
 
@@ -53,10 +55,16 @@ def create_run(config: "Config", free: Callable[[Path], bool] = lambda path: Tru
 
 
 def check_name(config: "Config") -> str:
-    """The name a new run asks for; refused when no directory can be called so."""
+    """The name a new run asks for; refused when no directory can be called so, or when commands and tables that name it
+    could not be read."""
     name = config.run.name or default_name(config)
-    if "/" in name or name.startswith(".") or name in ("", "latest"):
+    plain = name.isprintable() and name == name.strip() and not name.startswith((".", "-"))
+    if not plain or "/" in name or name in ("", "latest"):
         raise ConfigError(f"run.name={name!r} cannot be a directory name; use letters, digits, _ and -.")
+    if len(os.fsencode(name)) > LONGEST_NAME:
+        raise ConfigError(
+            f"run.name={name[:40]!r}... is {len(os.fsencode(name))} bytes long; at most {LONGEST_NAME} are possible."
+        )
     return name
 
 

@@ -73,7 +73,7 @@ class RunLock:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise ConfigError(
-                f"{self.path.parent} is being trained by {_describe(self._holder())}; stop it first."
+                f"{self.path.parent} is in use by {_describe(self._holder())}; stop it first."
             ) from error
         except OSError as error:
             raise ConfigError(

@@ -23,7 +23,7 @@ from eigen2.harness.sealed import (
 from eigen2.harness.verifying import log_damage, prefix_hash
 from eigen2.store.aside import keep_aside
 from eigen2.store.checkpoints import Checkpoint
-from eigen2.store.durable import write_atomically
+from eigen2.store.durable import rewrite, write_atomically
 from eigen2.store.manifest import Manifest
 from eigen2.store.seals import line_holds, sealed_record
 
@@ -31,20 +31,25 @@ from eigen2.store.seals import line_holds, sealed_record
 def mend_evaluations(run: Run, copies: Sequence[RunCopy], account: Account) -> None:
     """Good lines of evaluations.jsonl stay, copies add theirs; done first, because lines name objects."""
     path = run.path / EVALUATIONS
-    lines = path.read_bytes().splitlines() if path.is_file() else []
-    good = [line for line in lines if line_holds(line) is not False]
-    if good == lines:
-        return
-    theirs = (line for copy in copies for line in (copy.file(EVALUATIONS) or b"").splitlines())
-    added = [line for line in dict.fromkeys(theirs) if line_holds(line) and line not in good]
-    keep_aside(run.path, path)
-    write_atomically(path, b"".join(line + b"\n" for line in (*good, *added)))
-    if added:
-        account.fetched.append(f"{len(added)} evaluations from a copy")
-    if (gone := len(lines) - len(good) - len(added)) > 0:
-        account.lost.append(
-            f"evaluations.jsonl: {gone} damaged lines; a use of the holdout may be among them"
-        )
+
+    def mended(content: bytes) -> bytes | None:
+        lines = content.splitlines()
+        good = [line for line in lines if line_holds(line) is not False]
+        if good == lines:
+            return None
+        theirs = (line for copy in copies for line in (copy.file(EVALUATIONS) or b"").splitlines())
+        added = [line for line in dict.fromkeys(theirs) if line_holds(line) and line not in good]
+        keep_aside(run.path, path)
+        if added:
+            account.fetched.append(f"{len(added)} evaluations from a copy")
+        if (gone := len(lines) - len(good) - len(added)) > 0:
+            account.lost.append(
+                f"evaluations.jsonl: {gone} damaged lines; a use of the holdout may be among them"
+            )
+        return b"".join(line + b"\n" for line in (*good, *added))
+
+    if path.is_file():
+        rewrite(path, mended)
 
 
 class MendedFiles:
@@ -180,12 +185,18 @@ class MendedFiles:
     def lost_series(self, bad: set[str]) -> None:
         """Evaluations no longer name series whose objects are lost."""
         path = self.run.path / EVALUATIONS
-        lines = path.read_bytes().splitlines() if bad else []
-        written = [_without_series(line, bad) for line in lines]
-        if written != lines:
+
+        def without(content: bytes) -> bytes | None:
+            lines = content.splitlines()
+            written = [_without_series(line, bad) for line in lines]
+            if written == lines:
+                return None
             keep_aside(self.run.path, path)
-            write_atomically(path, b"".join(line + b"\n" for line in written))
             self.account.lost.append("series of an evaluation: evaluate again to have them")
+            return b"".join(line + b"\n" for line in written)
+
+        if bad and path.is_file():
+            rewrite(path, without)
 
     def best_agent(self) -> None:
         """From the best checkpoint, else from the newest."""

@@ -6,16 +6,18 @@ repair that is killed is begun again; whatever it has done already is found done
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from eigen2.cloud.copies import RunCopy, open_copy
-from eigen2.errors import ConfigError, Eigen2Error
+from eigen2.errors import ConfigError, Eigen2Error, ResourceError
 from eigen2.harness.mended_files import MendedFiles, mend_evaluations
 from eigen2.harness.mending import Account, Mending
 from eigen2.harness.run import Run
 from eigen2.harness.verifying import absent, verify_run
+from eigen2.store.disk import FAILING
 from eigen2.store.integrity import Show, steady_survey, unseen
 
 TIMEOUT_SECONDS = 30.0
@@ -34,7 +36,7 @@ def repair_run(
 ) -> dict[str, Any]:
     """Make a run whole as far as that can be; needs its lock. Returns what was found, done and lost."""
     account = Account()
-    with run.owned(clean=False):
+    with _named_failures(run), run.owned(clean=False):
         before = verify_run(run, show=show)
         if before.ok:
             return _facts(run, account, before.ok)
@@ -44,6 +46,20 @@ def repair_run(
         after = verify_run(run, show=show)
     account.lost += (*after.damaged, *after.missing)
     return _facts(run, account, after.ok and not account.lost)
+
+
+@contextmanager
+def _named_failures(run: Run) -> Iterator[None]:
+    """A disk that is full or broken ends a repair, and nothing else: what it has done already is found done."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in FAILING:
+            raise
+        raise ResourceError(
+            f"{run.path} could not be repaired to the end ({error.strerror}); nothing of it is lost. Make room or mend the "
+            "disk, then repair it again."
+        ) from error
 
 
 def _repair(run: Run, copies: list[RunCopy], account: Account, show: Show) -> None:

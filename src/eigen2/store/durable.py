@@ -8,7 +8,7 @@ import errno
 import fcntl
 import os
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
@@ -151,9 +151,29 @@ def cut_torn_line(path: Path) -> int:
 @contextmanager
 def _end_of(path: Path) -> Iterator[int]:
     """The file, open to be added to, and locked: whoever sees a torn line there knows that nobody is writing it."""
-    with open_log(path) as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield file.fileno()
+    while True:
+        with open_log(path) as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if _is_at(file, path):
+                yield file.fileno()
+                return
+
+
+def _is_at(file: FileIO, path: Path) -> bool:
+    """False when another file took its place while its lock was waited for."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), os.lstat(path))
+    except FileNotFoundError:
+        return False
+
+
+def rewrite(path: Path, edit: Callable[[bytes], bytes | None]) -> None:
+    """Replace a log that others may add lines to by what `edit` makes of it, None for nothing; no line of theirs is lost."""
+    with _end_of(path) as descriptor:
+        size = os.fstat(descriptor).st_size
+        content = edit(os.pread(descriptor, size, 0))
+        if content is not None:
+            write_atomically(path, content)
 
 
 def _append(path: Path, descriptor: int, size: int, content: bytes) -> None:
