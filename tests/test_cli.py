@@ -58,6 +58,15 @@ def test_training_ends_with_the_table_and_the_run(lab: Lab, tmp_path: Path) -> N
         assert shown in done.out
 
 
+def test_quiet_training_prints_the_result_alone(lab: Lab, tmp_path: Path) -> None:
+    done = lab.run("train", *ORDERS, "--quiet", cwd=tmp_path)
+    assert (done.code, done.err) == (0, "")
+    assert "generation" not in done.out
+    assert "forecast" not in done.out
+    assert "champion" in done.out
+    assert f"run {tmp_path / 'runs' / 'erl_random_walk_seed7'}" in done.out
+
+
 def test_training_with_json_prints_one_object_and_nothing_else(lab: Lab, tmp_path: Path) -> None:
     done = lab.run("train", *ORDERS, "--json", cwd=tmp_path)
     assert done.code == 0

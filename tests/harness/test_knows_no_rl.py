@@ -30,6 +30,7 @@ from eigen2.errors import ConfigError, ResourceError, StoppedEarly
 from eigen2.harness.directory import find_run
 from eigen2.harness.export import export_run
 from eigen2.harness.listing import list_runs
+from eigen2.harness.reporting import PAGE_BYTES
 from eigen2.harness.run import Run
 from eigen2.harness.tables import from_parquet
 from eigen2.harness.training import evaluate_run, resume_run, start_run
@@ -201,7 +202,7 @@ def test_own_data_that_disappears_while_the_run_trains_is_stored_again(
 
 
 def test_own_data_counts_when_room_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disk, "free_bytes", lambda path: MARGIN_BYTES + 10_000)
+    monkeypatch.setattr(disk, "free_bytes", lambda path: MARGIN_BYTES + 10_000 + PAGE_BYTES)
     sort(tmp_path, "run.name=fits")
     monkeypatch.setattr(Sorting, "own_data", lambda self: bytes(20_000))
     with pytest.raises(ResourceError, match="of disk space"):

@@ -11,11 +11,12 @@ from command_lab import ORDERS, Lab, Moment
 
 from eigen2.config import load_config
 from eigen2.errors import ConfigError
-from eigen2.harness import trackers, tracking
-from eigen2.harness.journal import Journal, read_log
+from eigen2.harness import following, trackers
+from eigen2.harness.following import Following, read_positions
+from eigen2.harness.journal import read_log
+from eigen2.harness.place import held
 from eigen2.harness.run import Run
 from eigen2.harness.trackers import Record, Tracked, check_trackers
-from eigen2.harness.tracking import Tracking, read_positions
 
 
 def metrics(run: Path) -> dict[str, list[tuple[int, float]]]:
@@ -130,7 +131,7 @@ class Recording:
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
     monkeypatch.setattr(Recording, "told", [])
-    monkeypatch.setattr(tracking, "TRACKERS", {"wandb": Recording})
+    monkeypatch.setattr(following, "TRACKERS", {"wandb": Recording})
     return Recording.told
 
 
@@ -139,14 +140,13 @@ def follow(run: Run, start: int, steps: Sequence[int]) -> list[str]:
     lines = [
         line for line in run.log("metrics").read_text().splitlines() if json.loads(line)["step"] <= start
     ]
-    run.log("metrics").write_text("".join(f"{line}\n" for line in lines))
-    journal, said = Journal(run.path, ("metrics", "events")), list[str]()
-    found = Tracking(run, Tracked(run.path, "x", "id", {}), ["wandb"], journal, said.append)
-    for step in steps:
-        journal.append("metrics", {"step": step, "score": step / 2})
-    found.start(start)
-    found.close(done=True)
-    journal.close()
+    said: list[str] = []
+    with held(run.path) as place:
+        found = Following(place, Tracked(run.path, "x", "id", {}), ["wandb"], start, said.append)
+        lines += [json.dumps({"step": step, "score": 0.5}) for step in steps]
+        run.log("metrics").write_text("".join(f"{line}\n" for line in lines))
+        found.news()
+        found.end(done=True)
     return said
 
 
@@ -193,15 +193,39 @@ def test_positions_that_are_none_tell_everything(tmp_path: Path, text: bytes) ->
 def test_a_log_that_is_none_ends_tracking_with_a_sentence(run: Run, told: list[tuple[int, ...]]) -> None:
     with open(run.log("metrics"), "a") as file:
         file.write('{"step": 1}\n')
-    assert follow(run, 1, [2]) == []
-    journal, said = Journal(run.path, ("metrics", "events")), list[str]()
-    found = Tracking(run, Tracked(run.path, "x", "id", {}), ["wandb"], journal, said.append)
-    journal.append("metrics", {"step": "three"})
-    found.start(2)
-    found.close(done=False)
-    journal.close()
+    said: list[str] = []
+    with held(run.path) as place:
+        found = Following(place, Tracked(run.path, "x", "id", {}), ["wandb"], 1, said.append)
+        run.log("metrics").write_text('{"step": 1}\n{"step": "two"}\n')
+        found.news()
+        found.end(done=False)
     assert len(said) == 1
     assert "cannot be followed" in said[0]
+
+
+def test_nothing_is_written_into_another_run_that_took_the_place(
+    run: Run, told: list[tuple[int, ...]]
+) -> None:
+    said: list[str] = []
+    with held(run.path) as place:
+        found = Following(place, Tracked(run.path, "x", "id", {}), ["wandb"], 0, said.append)
+        run.path.rename(run.path.with_name("moved"))
+        run.path.mkdir()
+        run.log("metrics").write_text('{"step": 1}\n')
+        found.news()
+        found.end(done=True)
+    assert told == []
+    assert [path.name for path in run.path.iterdir()] == ["metrics.jsonl"]
+
+
+@pytest.mark.slow
+def test_a_tracker_that_reaches_nobody_keeps_no_run_from_ending(lab: Lab, tmp_path: Path) -> None:
+    nobody = {
+        "HOME": str(tmp_path), "WANDB_MODE": "online", "WANDB_API_KEY": "a" * 40, "WANDB_BASE_URL": "http://127.0.0.1:9",
+    }  # fmt: skip
+    done = lab.run("train", *ORDERS, f"run.root={tmp_path}", "run.name=x", "track=wandb", environment=nobody)
+    assert done.code == 0, done.err
+    assert done.out.count("tracking: ") == 1
 
 
 def test_how_trackers_are_named() -> None:

@@ -1,7 +1,7 @@
 """Where metrics can be shown besides our own pages: TensorBoard, Weights & Biases, trackio.
 
 Each is told the steps of a run in their order, and what it has of them already. Their packages are imported when the
-first step is told, on the thread that tells it.
+first step is told.
 """
 
 import os
@@ -18,6 +18,8 @@ from eigen2.errors import ConfigError
 Record = tuple[int, Mapping[str, float]]
 """A step and its metrics."""
 PROJECT = "eigen2"
+INIT_SECONDS = 20.0
+"""For a server to answer."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,9 @@ class WeightsAndBiases:
             dir=str(tracked.directory),
             resume=None if mode == "offline" else "allow",
             mode=mode,
-            settings=wandb.Settings(silent=True, console="off", disable_git=True, disable_code=True),
+            settings=wandb.Settings(
+                silent=True, console="off", disable_git=True, disable_code=True, init_timeout=INIT_SECONDS
+            ),
         )
         self._run.define_metric("*", step_metric="step")
 
