@@ -293,6 +293,25 @@ def report(
 
 
 @app.command()
+def film(
+    run: RunName,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Where the film goes; its ending decides: .gif, .webp or .mp4. RUN/film.gif when not given.", show_default=False)] = None,
+    seconds: Annotated[float, typer.Option(help="Of the world that is filmed.")] = 10.0,
+    small: Annotated[bool, typer.Option("--small", help="Fewer and smaller pictures, as a report shows them.")] = False,
+    env_id: EnvId = None,
+    root: Root = Path("runs"),
+    as_json: Json = False,
+) -> None:  # fmt: skip
+    """The champion of a control task at work, as a moving picture."""
+    from eigen2.harness.directory import find_run
+    from eigen2.harness.filming import film_run
+
+    found = find_run(run, root, env_id)
+    facts = film_run(found, out or found.path / "film.gif", seconds, _warn, small)
+    _print_json(facts) if as_json else typer.echo(facts["film"])
+
+
+@app.command()
 def compare(
     runs: Annotated[list[str], typer.Argument(help="Run directories, or names of runs.")],
     metric: Annotated[str, typer.Option(help="Which metric is compared.")] = "best_score",

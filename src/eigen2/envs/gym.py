@@ -4,12 +4,13 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from difflib import get_close_matches
 from typing import Any
 
 import gymnasium
 import numpy as np
+import numpy.typing as npt
 from gymnasium import spaces
 
 from eigen2.envs.config import GymConfig
@@ -63,6 +64,31 @@ def make_gym(config: GymConfig) -> GymEnv:
         raise
     _made.add(config.id)
     return env
+
+
+def drawn_gym(config: GymConfig) -> GymEnv:
+    """The same, so that it can be drawn without a screen."""
+    from eigen2.envs.control.camera import choose_renderer
+
+    # Read by Gymnasium when it begins to draw.
+    with suppress(ConfigError):
+        os.environ.setdefault("MUJOCO_GL", choose_renderer())
+    kwargs = {**config.kwargs, "render_mode": "rgb_array"}
+    return make_gym(config.model_copy(update={"kwargs": kwargs}))
+
+
+def rendered(env: GymEnv, name: str) -> npt.NDArray[np.uint8]:
+    try:
+        frame: Any = env.render()
+    except gymnasium.error.DependencyNotInstalled as error:
+        raise ConfigError(f"env.id={name} draws itself with a package that is missing: {error}") from error
+    except (ImportError, AttributeError, RuntimeError, OSError) as error:
+        from eigen2.envs.control.camera import NO_RENDERER
+
+        raise ConfigError(f"env.id={name} cannot be drawn ({error}); {NO_RENDERER}") from error
+    if not isinstance(frame, np.ndarray) or frame.ndim != 3:
+        raise ConfigError(f"env.id={name} draws no pictures (render_mode rgb_array).")
+    return np.ascontiguousarray(frame[:, :, :3], np.uint8)
 
 
 @contextmanager

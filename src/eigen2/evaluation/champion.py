@@ -8,10 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from eigen2.envs.config import TradingConfig
-from eigen2.envs.control.environments import in_bounds
+from eigen2.envs.control.environments import Task, in_bounds
 from eigen2.envs.trading import Observation
+from eigen2.errors import ConfigError
 from eigen2.evaluation.decision import PolicyOf, decide
-from eigen2.evaluation.result import Champion, Decision, Question
+from eigen2.evaluation.film import film
+from eigen2.evaluation.result import Champion, Decision, Footage, Question
 from eigen2.market.data import MarketData
 
 Vectors = npt.NDArray[np.float32]
@@ -65,8 +67,9 @@ class ControlChampion(Champion):
         observation_size: int,
         low: npt.ArrayLike,
         high: npt.ArrayLike,
+        task: Task | None = None,
     ) -> None:
-        self._act, self.observation_size = act_unit, observation_size
+        self._act, self.observation_size, self.task = act_unit, observation_size, task
         self.low, self.high = np.asarray(low), np.asarray(high)
 
     def act(self, observation: npt.ArrayLike) -> npt.NDArray[Any]:
@@ -77,6 +80,15 @@ class ControlChampion(Champion):
         batch = given.ndim > 1 and given.shape[0] == len(rows) and given[0].size == self.observation_size
         action = in_bounds(self._act(rows), self.low, self.high)
         return action if batch else np.asarray(action[0])
+
+    @property
+    def can_be_filmed(self) -> bool:
+        return self.task is not None
+
+    def film(self, seconds: float, width: int, height: int, seed: int = 0) -> Footage:
+        if self.task is None:
+            raise ConfigError("a champion that was loaded from files has no environment; film its run.")
+        return film(self.task, self._act, seconds, width, height, seed)
 
 
 def _observation(day: npt.NDArray[np.int32], given: Mapping[str, Any]) -> Observation:

@@ -112,15 +112,6 @@ class Bars(Panel):
 
 
 @dataclass(frozen=True)
-class Film(Panel):
-    """A moving picture that was stored with the evaluation: `source` names the file's bytes."""
-
-    kind = "film"
-
-    source: str
-
-
-@dataclass(frozen=True)
 class Newest(Panel):
     """The records with the highest `x` as a table, the largest `y` first."""
 

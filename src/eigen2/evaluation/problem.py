@@ -131,7 +131,7 @@ class ControlProblem(Problem):
         return evaluate_control(self.task, policy, seed=self.seed)
 
     def champion(self, policy: Policy) -> Champion:
-        return ControlChampion(policy, self.task.observation_size, *self.task.action_bounds)
+        return ControlChampion(policy, self.task.observation_size, *self.task.action_bounds, self.task)
 
     def close(self) -> None:
         self.task.close()

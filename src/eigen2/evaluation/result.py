@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -62,6 +62,13 @@ class Decision:
     """What there is to do, one row each, all with the same keys."""
 
 
+@dataclass(frozen=True)
+class Footage:
+    frames: Iterator[npt.NDArray[np.uint8]]
+    """Pictures [height, width, 3], one after the other."""
+    per_second: float
+
+
 class Champion(ABC):
     """A trained policy by itself: of a run, or of the files that `export` wrote."""
 
@@ -73,6 +80,16 @@ class Champion(ABC):
     def decide(self, question: Question) -> Decision:
         """What to do next with what is held, given data that may be newer than what was trained on."""
         raise ConfigError("only a champion of a market decides about days; this one acts in an environment.")
+
+    @property
+    def can_be_filmed(self) -> bool:
+        return False
+
+    def film(self, seconds: float, width: int, height: int, seed: int = 0) -> Footage:
+        """What it does, picture by picture."""
+        raise ConfigError(
+            "only a policy of a control task can be filmed; this one trades: `eigen2 report` shows what it did."
+        )
 
 
 @dataclass(frozen=True)

@@ -4,15 +4,19 @@ Who makes the page is handed in: the harness knows no pictures.
 """
 
 import json
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from eigen2.errors import DamagedStateError, Eigen2Error, RunGone, StoppedEarly
+from eigen2.algorithms.contract import Experiment
+from eigen2.errors import ConfigError, DamagedStateError, Eigen2Error, RunGone, StoppedEarly
 from eigen2.harness.outcome import note_actual
 from eigen2.harness.run import Run
 from eigen2.store.durable import append_line
+from eigen2.store.layout import FILM
 
 MakePage = Callable[[Path], Path]
 """From a run directory to the page that was written."""
@@ -23,6 +27,10 @@ PAGE_STEP_BYTES = 500
 PAGE_STEPS = 1_500
 PAGE_MEMORY = 100_000_000
 FAILED = "report_failed"
+FILM_SECONDS = 6.0
+FILM_PATIENCE = 300.0
+"""Seconds that drawing may take."""
+FILM_MEMORY = 500_000_000
 
 
 def page_bytes(steps: int) -> int:
@@ -61,6 +69,42 @@ def write_page(run: Run, make: MakePage, say: Callable[[str], None]) -> bool:
         return False
     say(f"report {page}")
     return True
+
+
+def write_film(run: Run, experiment: Experiment, say: Callable[[str], None]) -> None:
+    """The champion of a control task at work, for the page; drawn by a process of its own, because what draws may crash."""
+    try:
+        if not experiment.champion().can_be_filmed:
+            return
+    except ConfigError:
+        return
+    command = [
+        sys.executable,
+        "-m",
+        "eigen2",
+        "film",
+        str(run.path),
+        "--out",
+        str(run.path / FILM),
+        "--small",
+    ]
+    command += [
+        "--seconds",
+        str(FILM_SECONDS),
+        *(word for typed in sorted(run.typed) for word in ("--env-id", typed)),
+    ]
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=FILM_PATIENCE, check=False
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        say(f"There is no film in the report ({type(error).__name__}).")
+        return
+    if done.returncode:
+        words = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or [
+            f"exit code {done.returncode}"
+        ]
+        say(f"There is no film in the report: {words[0].removeprefix('eigen2: ')}")
 
 
 def renew_page(run: Run, make: MakePage, say: Callable[[str], None]) -> None:

@@ -29,7 +29,7 @@ from eigen2.harness.outcome import note_actual
 from eigen2.harness.own_data import OwnData, kept_file, missing_data_explained, names_own_file
 from eigen2.harness.planning import Planner, box
 from eigen2.harness.recording import Recorder
-from eigen2.harness.reporting import PAGE_MEMORY, MakePage, reported
+from eigen2.harness.reporting import FILM_MEMORY, PAGE_MEMORY, MakePage, reported, write_film
 from eigen2.harness.run import Run
 from eigen2.harness.sealed import damaged_files, holds
 from eigen2.harness.signals import StopSignals, stoppable
@@ -166,6 +166,8 @@ def start_run(
                 result = _conclude(run, experiment, screen, split, signals)
                 note_actual(run, screen.say)
                 watch.stops()
+                if page is not None and config.run.report and watch.has_room(FILM_MEMORY):
+                    write_film(run, experiment, screen.say)
             return result | uploaded
 
 
@@ -272,6 +274,8 @@ def _resumed(
                 result = _conclude(run, experiment, screen, split, signals)
                 note_actual(run, screen.say)
                 watch.stops()
+                if page is not None and config.run.report and watch.has_room(FILM_MEMORY):
+                    write_film(run, experiment, screen.say)
             return result | uploaded
 
 

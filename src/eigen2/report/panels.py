@@ -32,19 +32,16 @@ def shown_panels(
     panels: Iterable[Mapping[str, Any]],
     sources: Mapping[str, Table],
     facts: Mapping[str, Any],
-    films: Mapping[str, str] | None = None,
 ) -> list[Shown]:
-    """What can be shown of `panels`; `films` are data: addresses by name."""
+    """What can be shown of `panels`."""
     found = []
     for panel in panels:
         title, note = str(panel.get("title") or ""), str(panel.get("note") or "")
-        if panel.get("kind") == "film":
-            shown = Shown(title, image=(films or {}).get(str(panel.get("source")), ""), note=note)
-        elif panel.get("kind") == "newest":
+        if panel.get("kind") == "newest":
             shown = _newest(title, panel, sources.get(str(panel.get("source"))) or {})
         else:
             shown = Shown(title, draw(panel, sources, facts), note=note)
-        if shown.figure or shown.rows or shown.image:
+        if shown.figure or shown.rows:
             found.append(shown)
     return found
 

@@ -3,6 +3,7 @@
 A run may be training, stopped, crashed or damaged while it is looked at; none of that keeps a report from being made.
 """
 
+import base64
 import math
 import statistics
 from collections import Counter
@@ -11,13 +12,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from eigen2.errors import Eigen2Error
+from eigen2.errors import DamagedStateError, Eigen2Error
 from eigen2.harness.listing import state_of
 from eigen2.harness.run import Run
 from eigen2.harness.tables import from_parquet
 from eigen2.harness.upload_queue import Waiting, waiting
 from eigen2.report.logs import GrowingLog
+from eigen2.store.layout import FILM
+from eigen2.store.plain_files import read_plain
 
+FILM_LIMIT = 3 << 20
 Result = TypeVar("Result")
 Table = Mapping[str, list[Any]]
 """Columns of one length; a value that a record lacks is None."""
@@ -29,8 +33,6 @@ class StoredEvaluation:
 
     facts: dict[str, Any]
     series: dict[str, Table]
-    films: dict[str, str] = field(default_factory=dict)
-    """Moving pictures by name, as data: addresses."""
 
     @property
     def split(self) -> str:
@@ -54,6 +56,8 @@ class RunView:
     uses: dict[str, int]
     """How often each split was evaluated."""
     disk: dict[str, int]
+    film: str = ""
+    """A moving picture of the champion, as a data: address."""
     cloud: Waiting | None = None
     """What waits to be uploaded; None for a run without a cloud."""
     problems: list[str] = field(default_factory=list)
@@ -129,6 +133,7 @@ class RunReader:
             evaluations=evaluations,
             uses=Counter(str(record.get("split")) for record in records),
             disk=_disk(run.path),
+            film=attempt(lambda: _film(run.path / FILM), ""),
             cloud=attempt(lambda: waiting(run, config), None),
             problems=problems,
         )
@@ -150,6 +155,15 @@ class RunReader:
 
 def read_run(path: Path) -> RunView:
     return RunReader(path).view()
+
+
+def _film(path: Path) -> str:
+    if not path.is_file():
+        return ""
+    content = read_plain(path, FILM_LIMIT)
+    if content[:4] != b"RIFF" or content[8:12] != b"WEBP":
+        raise DamagedStateError(f"{path} is no film")
+    return "data:image/webp;base64," + base64.b64encode(content).decode("ascii")
 
 
 def panel_list(value: Any) -> list[dict[str, Any]]:

@@ -50,7 +50,7 @@ def evaluation(one: StoredEvaluation, view: RunView) -> Section:
     times = view.uses.get(str(facts.get("split")), 1)
     if times > 1:
         section.notes.append(f"Evaluated {times} times; the newest is shown.")
-    section.shown += shown_panels(one.panels, one.series, facts, one.films)
+    section.shown += shown_panels(one.panels, one.series, facts)
     section.shown += [
         shown for shown in (_benchmarks(facts), _control(facts), _tasks(facts), _folds(facts)) if shown.rows
     ]

@@ -15,7 +15,7 @@ NOT_CURVES = {"step", "generation", "time", "seconds"}
 
 
 def sections(view: RunView) -> list[Section]:
-    found = [verdict(view), *(evaluation(one, view) for one in reversed(view.evaluations)), learning(view),
+    found = [verdict(view), _film(view), *(evaluation(one, view) for one in reversed(view.evaluations)), learning(view),
              resources(view), events(view), set_up(view)]  # fmt: skip
     return [section for section in found if section]
 
@@ -34,6 +34,10 @@ def summary(view: RunView) -> list[tuple[str, str]]:
         "started": str(view.metadata.get("started") or "").replace("T", " ").replace("Z", " UTC"),
     }
     return [(name, value) for name, value in facts.items() if value]
+
+
+def _film(view: RunView) -> Section:
+    return Section("Film", [Shown("The champion at work", image=view.film, wide=True)] if view.film else [])
 
 
 def learning(view: RunView) -> Section:

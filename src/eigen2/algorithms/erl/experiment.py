@@ -84,7 +84,7 @@ class ControlExperiment(ERLExperiment):
         self.notes = () if task.env.note is None else (task.env.note,)
 
     def champion(self) -> Champion:
-        return control_champion(self.trainer.champion.actor, *self.task.env.action_bounds)
+        return control_champion(self.trainer.champion.actor, *self.task.env.action_bounds, self.task.env)
 
     def export(self, directory: Path, states: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
         return export_control(directory, self.config, self.task, self.trainer, self.services)

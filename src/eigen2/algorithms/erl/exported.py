@@ -15,6 +15,7 @@ from eigen2.algorithms.erl.market_networks import MarketNetworks
 from eigen2.algorithms.erl.policy import market_policy
 from eigen2.algorithms.exports import read_champion
 from eigen2.envs.config import TradingConfig
+from eigen2.envs.control.environments import Task
 from eigen2.errors import DamagedStateError
 from eigen2.evaluation.backtest import Policy
 from eigen2.evaluation.champion import ControlChampion, MarketChampion
@@ -42,8 +43,10 @@ def market_champion(networks: MarketNetworks, actor: Params) -> MarketChampion:
     return MarketChampion(networks.market, networks.env, policy_on(networks, actor))
 
 
-def control_champion(actor: Params, low: npt.NDArray[Any], high: npt.NDArray[Any]) -> ControlChampion:
-    return ControlChampion(actor_policy(actor), actor["0.w"].shape[1], low, high)
+def control_champion(
+    actor: Params, low: npt.NDArray[Any], high: npt.NDArray[Any], task: Task | None = None
+) -> ControlChampion:
+    return ControlChampion(actor_policy(actor), actor["0.w"].shape[1], low, high, task)
 
 
 def load_champion(directory: Path) -> Champion:

@@ -66,7 +66,9 @@ class PWMExperiment(Experiment):
         return {"pretrained_from": facts}
 
     def champion(self) -> Champion:
-        return ControlChampion(self.trainer.policy(), self.task.observation_size, *self.task.action_bounds)
+        return ControlChampion(
+            self.trainer.policy(), self.task.observation_size, *self.task.action_bounds, self.task
+        )
 
     def export(self, directory: Path, states: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
         return write_export(directory, states, self.config, self.task, self.services.metadata())

@@ -5,12 +5,14 @@ next one by itself. After `reset` they play single *episodes* from seeds: one wh
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from eigen2.errors import ConfigError
 
 Floats32 = NDArray[np.float32]
 Bools = NDArray[np.bool_]
@@ -69,6 +71,18 @@ class Environments(ABC):
         return
 
 
+@dataclass(frozen=True)
+class Stage:
+    """One environment that can be looked at."""
+
+    environments: Environments
+    picture: Callable[[], NDArray[np.uint8]]
+    """What is to be seen now [height, width, 3]."""
+    step_seconds: float
+    """Time that an action takes in the world."""
+    close: Callable[[], None]
+
+
 class Task(ABC):
     name: str
     observation_size: int
@@ -107,6 +121,10 @@ class Task(ABC):
             environments.close()
         self._opened.clear()
         self._kept.clear()
+
+    def stage(self, width: int, height: int) -> Stage:
+        """To be filmed in pictures of about this size; whoever asks for it closes it."""
+        raise ConfigError(f"{self.name} cannot be filmed.")
 
     @abstractmethod
     def _make(self, count: int) -> Environments:

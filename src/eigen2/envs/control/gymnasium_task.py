@@ -18,12 +18,13 @@ from eigen2.envs.control.environments import (
     Bools,
     Environments,
     Floats32,
+    Stage,
     Step,
     Task,
     checked_seeds,
     stretched,
 )
-from eigen2.envs.gym import GymEnv, make_gym
+from eigen2.envs.gym import GymEnv, drawn_gym, make_gym, rendered
 from eigen2.errors import DamagedStateError, DataError
 
 
@@ -54,13 +55,20 @@ class GymnasiumTask(Task):
     def _make(self, count: int) -> Environments:
         return GymnasiumEnvironments(self, count)
 
+    def stage(self, width: int, height: int) -> Stage:
+        """Gymnasium's own pictures, of the size that the environment chooses."""
+        environments = GymnasiumEnvironments(self, 1, drawn=True)
+        rate = environments.metadata.get("render_fps")
+        return Stage(environments, environments.picture, 1.0 / float(rate or 30), environments.close)
+
 
 class GymnasiumEnvironments(Environments):
     task: GymnasiumTask
 
-    def __init__(self, task: GymnasiumTask, count: int) -> None:
+    def __init__(self, task: GymnasiumTask, count: int, drawn: bool = False) -> None:
         self.task, self.count, self.faults = task, count, 0
-        self._envs: list[GymEnv] = [make_gym(task.config) for _ in range(count)]
+        make = drawn_gym if drawn else make_gym
+        self._envs: list[GymEnv] = [make(task.config) for _ in range(count)]
         self._stream: tuple[int, str] | None = None
         """Seed and purpose of a stream; None while single episodes are played."""
         self._episodes = np.zeros(count, dtype=np.int64)
@@ -138,6 +146,14 @@ class GymnasiumEnvironments(Environments):
                 f"{self.task.name} does not repeat its episodes from their seeds and actions, so a run on it cannot be "
                 "resumed exactly; start a new run"
             )
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        return dict(self._envs[0].metadata)
+
+    def picture(self) -> NDArray[np.uint8]:
+        """Of the first environment, if it was opened to be drawn."""
+        return rendered(self._envs[0], self.task.name)
 
     def close(self) -> None:
         for env in self._envs:

@@ -5,13 +5,13 @@ actions, position of the random stream) can be saved and restored exactly.
 """
 
 from collections.abc import Sequence
-from importlib import resources
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eigen2.envs.control.environments import Bools, Environments, Floats32, Step, checked_seeds
+from eigen2.envs.control.camera import Camera, model_text
+from eigen2.envs.control.environments import Bools, Environments, Floats32, Stage, Step, checked_seeds
 from eigen2.envs.control.task import Floats, SimulatedTask
 from eigen2.errors import ConfigError, DamagedStateError
 from eigen2.seeds import generator
@@ -38,6 +38,12 @@ class SimulatedEnvironments(Environments):
         self.faults = 0
         """Episodes cut because the simulation diverged; they are reported as terminated with reward 0."""
         self.observation: Floats32 = np.zeros((count, task.observation_size), dtype=np.float32)
+
+    @property
+    def position(self) -> Floats:
+        """Joints of the first simulation [nq]."""
+        first: Floats = self._qpos[0]
+        return first
 
     def restart(self, seed: int, purpose: str) -> None:
         self._stream = (seed, purpose)
@@ -153,6 +159,17 @@ class SimulatedEnvironments(Environments):
         return self.task.observe(self._qpos, self._qvel, self._last_action)
 
 
+def staged(task: SimulatedTask, width: int, height: int) -> Stage:
+    environments = SimulatedEnvironments(task, 1)
+    camera = Camera(model_text(task.model), width, height)
+    return Stage(
+        environments,
+        lambda: camera.picture(environments.position),
+        camera.timestep * task.substeps,
+        camera.close,
+    )
+
+
 def _batch(task: SimulatedTask, count: int) -> Any:
     try:
         import mujoco
@@ -161,8 +178,7 @@ def _batch(task: SimulatedTask, count: int) -> Any:
         raise ConfigError(f"{task.name} needs MuJoCo 4 or newer: pip install 'eigen2[control]'") from error
     # Divergence is read from the counters; MuJoCo's own handler would also write a log into the working directory.
     mujoco.set_mju_user_warning(_ignore_warning)
-    xml = resources.files("eigen2.envs.control").joinpath("models", task.model).read_text()
-    return Batch(mujoco.MjModel.from_xml_string(xml), count, nthread=1)
+    return Batch(mujoco.MjModel.from_xml_string(model_text(task.model)), count, nthread=1)
 
 
 def _ignore_warning(message: str) -> None:

@@ -9,7 +9,7 @@ from abc import abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
-from eigen2.envs.control.environments import Bools, Environments, Task
+from eigen2.envs.control.environments import Bools, Environments, Stage, Task
 
 Floats = NDArray[np.float64]
 
@@ -31,6 +31,11 @@ class SimulatedTask(Task):
         from eigen2.envs.control.simulation import SimulatedEnvironments
 
         return SimulatedEnvironments(self, count)
+
+    def stage(self, width: int, height: int) -> Stage:
+        from eigen2.envs.control.simulation import staged
+
+        return staged(self, width, height)
 
     @abstractmethod
     def start(self, count: int, stream: np.random.Generator) -> tuple[Floats, Floats]:
