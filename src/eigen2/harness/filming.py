@@ -75,10 +75,9 @@ def _animation(frames: Iterator[Any], rate: float, kind: str, within: tuple[int,
     for frame in frames:
         image = Image.fromarray(frame)
         image.thumbnail(within)
-        if kind == ".gif":
-            # One palette for the whole film, that of its first picture: a palette for each would flicker.
-            image = image.quantize(128, palette=images[0]) if images else image.quantize(128)
         images.append(image)
+    if kind == ".gif":
+        images = _in_one_palette(images)
     target = io.BytesIO()
     options = {"quality": 60, "method": 3} if kind == ".webp" else {"optimize": False, "disposal": 1}
     images[0].save(
@@ -86,6 +85,19 @@ def _animation(frames: Iterator[Any], rate: float, kind: str, within: tuple[int,
         duration=max(20, round(1000.0 / rate)), **options,
     )  # fmt: skip
     return target.getvalue(), len(images)
+
+
+def _in_one_palette(images: list[Any]) -> list[Any]:
+    """The colours of some pictures spread over the film serve all: a palette for each would flicker."""
+    from PIL import Image
+
+    some = images[:: max(1, len(images) // 6)]
+    width, height = some[0].size
+    mosaic = Image.new("RGB", (width, height * len(some)))
+    for number, image in enumerate(some):
+        mosaic.paste(image, (0, number * height))
+    palette = mosaic.quantize(256, method=Image.Quantize.FASTOCTREE)
+    return [image.quantize(palette=palette, dither=Image.Dither.NONE) for image in images]
 
 
 def _ffmpeg() -> str:

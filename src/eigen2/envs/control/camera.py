@@ -19,8 +19,9 @@ NO_RENDERER = (
     "there is nothing to draw with on this machine: install libegl1 and libgl1-mesa-dri, or libosmesa6 "
     "(apt-get install libosmesa6); a graphics card is not needed"
 )
-DISTANCE = 2.4
+DISTANCE = 2.0
 """Of the camera, in extents of the model."""
+NEAREST = 2.9
 
 
 class Camera:
@@ -40,7 +41,8 @@ class Camera:
         self._view = mujoco.MjrRect(0, 0, width, height)
         self._camera = mujoco.MjvCamera()
         self._camera.azimuth, self._camera.elevation = 90.0, -12.0
-        self._camera.distance = DISTANCE * float(self._model.stat.extent)
+        extent = float(mujoco.MjModel.from_xml_string(xml).stat.extent)
+        self._camera.distance = max(NEAREST, DISTANCE * extent)
         self._frame: Frame = np.empty((height, width, 3), np.uint8)
         mujoco.mj_forward(self._model, self._data)
         self._height = float(self._data.xpos[1, 2])
