@@ -45,7 +45,7 @@ class PWMTrainer(Trainer):
             "Imagined against real return",
             "imagined_return",
             "eval_return",
-            note="Imagined returns are discounted, in units of the reward's deviation: they should rise and fall together.",
+            note="Imagined returns are discounted, and in units of the reward's running deviation.",
         ),
         Lines(
             "Losses of the world model",
