@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from eigen2.report import index
 from eigen2.report.logs import GrowingLog
 from eigen2.report.server import COOKIE, dashboard
 
@@ -106,3 +108,20 @@ def test_a_log_is_read_where_it_has_grown(tmp_path: Path) -> None:
     log.path.write_text(json.dumps({"step": 1}) + "\n")
     assert log.refresh()
     assert log.columns == {"step": [1]}
+
+
+def test_sizes_are_measured_while_the_list_is_there_already(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on = threading.Event()
+
+    def slow_size(path: Path) -> int:
+        go_on.wait(60)
+        return 4711
+
+    monkeypatch.setattr(index, "disk_bytes", slow_size)
+    runs = index.RunIndex(root)
+    assert [(run["name"], run["bytes"]) for run in runs.list()] == [("one", None)]
+    go_on.set()
+    runs.wait_measured()
+    assert [(run["name"], run["bytes"]) for run in runs.list()] == [("one", 4711)]

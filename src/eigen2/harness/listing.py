@@ -3,7 +3,7 @@
 import os
 import stat
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,9 @@ LONGEST_WORD = 200
 """Characters of a stranger's word that are listed."""
 
 
-def list_runs(root: Path) -> list[dict[str, Any]]:
-    """Every run below `root`, newest last."""
-    return [summary(Run(path)) for path in run_paths(root)]
+def list_runs(root: Path, measure: Callable[[Path], int | None] | None = None) -> list[dict[str, Any]]:
+    """Every run below `root`, newest last; `measure` says how large one is, for whoever knows that already."""
+    return [summary(Run(path), measure) for path in run_paths(root)]
 
 
 def run_paths(root: Path) -> list[Path]:
@@ -46,7 +46,7 @@ def _changed(path: Path) -> float:
         return 0.0
 
 
-def summary(run: Run) -> dict[str, Any]:
+def summary(run: Run, measure: Callable[[Path], int | None] | None = None) -> dict[str, Any]:
     """One run as `eigen2 runs --json` lists it."""
     metadata: dict[str, Any] = {}
     last: dict[str, Any] = {}
@@ -72,7 +72,7 @@ def summary(run: Run) -> dict[str, Any]:
         "state": state,
         **numbers,
         "progress": _share(numbers["step"], numbers["steps"]),
-        "bytes": disk_bytes(run.path),
+        "bytes": (measure or disk_bytes)(run.path),
         **_origin(run, metadata),
         "host": _word(_newest(metadata).get("host")),
         "started": _word(metadata.get("started")),
