@@ -43,7 +43,7 @@ MANIFEST = Manifest(
     replay_step=10,
     metrics={"fitness": 1.5, "worst": -math.inf},
     logs={"metrics": 1234},
-    identity={"config": {"seed": 7, "alg": {"lr": 0.1}}, "data": "d" * 64, "version": "0.2.0"},
+    identity={"config": {"seed": 7, "alg": {"lr": 0.1}}, "data": "d" * 64, "version": "0.3.0"},
 )
 
 

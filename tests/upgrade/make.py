@@ -5,6 +5,8 @@ when nothing stops it, so that a later version can prove that it goes on as this
 """
 
 import json
+import os
+import re
 import shutil
 import sys
 import tempfile
@@ -15,11 +17,14 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "harness" / "lab"))
 
 from command_lab import FLOW_WORLD_MODEL, ORDERS, PENDULUM, SB3, WEIGHTS, WORLD_MODEL, Lab, Moment  # noqa: E402
 
+from eigen2.store.seals import json_text, sealed_record, sealed_text  # noqa: E402
+
 LONGER = "alg.generations=4"
 KINDS = {
     "erl_orders": (*ORDERS, LONGER, "alg.direct_steps=2", "alg.direct_days=8", "alg.direct_runs=2"),
     "erl_weights": (*WEIGHTS, LONGER),
     "erl_gym": (*PENDULUM, LONGER),
+    "erl_parity": (*PENDULUM, LONGER, "checkpoint.parity=0.2"),
     "pwm_mlp": (*WORLD_MODEL, "alg.iterations=4"),
     "pwm_flow": (*FLOW_WORLD_MODEL, "alg.iterations=4"),
     "sb3_sac": (*SB3["sac"], "alg.env_steps=200"),
@@ -33,7 +38,8 @@ def make(lab: Lab, name: str, overrides: tuple[str, ...], to: Path, root: Path) 
         moments=(Moment("stepped", "SIGTERM", 2),),
     )  # fmt: skip
     assert done.code == 75, (done.code, done.err)
-    (root / name / "lock").unlink()
+    for lock in ("lock", "objects.lock"):
+        (root / name / lock).unlink()
     _make_portable(root / name)
     shutil.copytree(root / name, to / name)
     expected = {
@@ -44,12 +50,13 @@ def make(lab: Lab, name: str, overrides: tuple[str, ...], to: Path, root: Path) 
 
 
 def _make_portable(run: Path) -> None:
-    """No word of the machine that made it."""
-    config = (run / "config.yaml").read_text(encoding="utf-8")
-    (run / "config.yaml").write_text(config.replace(str(run.parent), "runs"), encoding="utf-8")
+    """No word of the machine that made it; the files carry their checksums again."""
+    config = (run / "config.yaml").read_text(encoding="utf-8").replace(str(run.parent), "runs")
+    (run / "config.yaml").write_bytes(sealed_text(re.sub(r"# sha256 [0-9a-f]{64}\n\Z", "", config)))
     facts = json.loads((run / "run.json").read_text(encoding="utf-8").replace(str(run.parent), "runs"))
-    facts |= {"host": "anywhere", "platform": "Linux"}
-    (run / "run.json").write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+    facts |= {"host": "anywhere", "platform": "Linux", "directory": "."}
+    facts |= {"git": None, "git_commit": None, "git_dirty": None}
+    (run / "run.json").write_bytes(json_text(sealed_record(facts)))
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
@@ -60,5 +67,6 @@ if __name__ == "__main__":
     target = Path(sys.argv[1])
     target.mkdir(parents=True)
     with tempfile.TemporaryDirectory() as place, Lab(Path(place)) as lab:
+        os.environ["EIGEN2_LEDGER"] = f"{place}/ledger.jsonl"
         for kind in sys.argv[2:] or KINDS:
             make(lab, kind, KINDS[kind], target, Path(place) / "runs")

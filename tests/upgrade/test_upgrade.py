@@ -78,6 +78,15 @@ def test_it_is_evaluated_verified_and_looked_into_as_it_is(lab: Lab, run: Path) 
     assert {path: path.read_bytes() for path in before} == before
 
 
+@pytest.mark.parametrize("name", ["format1/erl_gym", "format2/erl_weights", "format3/erl_parity"])
+def test_a_report_is_made_of_it(lab: Lab, tmp_path: Path, name: str) -> None:
+    stored = Path(__file__).parent / name
+    run = Path(shutil.copytree(stored, tmp_path / "mine", ignore=shutil.ignore_patterns("expected.json")))
+    done = lab.run("report", run)
+    assert done.code == 0, done.err
+    assert (run / "report.html").stat().st_size > 10_000
+
+
 def test_its_config_is_proven_too(lab: Lab, run: Path) -> None:
     text = (run / "config.yaml").read_text(encoding="utf-8")
     (run / "config.yaml").write_text(text.replace("seed: 7", "seed: 8", 1), encoding="utf-8")
