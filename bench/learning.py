@@ -1,4 +1,5 @@
-"""Does it learn? Planted reversal and momentum, orders and weights: gradient only, evolution only, both.
+"""Does it learn? Planted reversal and momentum, orders and weights: gradient only, evolution only, both (`erl`), and
+all agents learning (`erl_ddpg`).
 
 Every run gets the same CPU budget and one thread. The score is the champion's share of the oracle's excess over equal
 weight on a holdout of 1,650 days, at a quarter, half and the whole of the budget; untrained agents are shown beside it.
@@ -22,6 +23,7 @@ MODES: dict[str, list[str]] = {
     "gradient": ["alg.variation=none", "alg.population=4", "alg.learners=4", "alg.elites=1"],
     "evolution": ["alg.learners=0"],
     "both": [],
+    "erl_ddpg": ["alg=erl_ddpg"],
 }
 BUDGET = 60.0
 """CPU seconds of training."""

@@ -26,6 +26,7 @@ VARIANTS = {
     "evolution alone": {"learners": 0},
     "gradient alone": {"learners": 6, "variation": "none"},
     "all learn": {"learners": 6},
+    "all learn and compete": {"learners": 6, "variation": "tournament"},
     "few candidates": {"candidates": 3},
     "decaying training": {"training_decay_after": 1},
     "direct with noise": {"direct_steps": 2, "direct_runs": 4, "direct_days": 8, "direct_noise": 0.1},
@@ -343,3 +344,31 @@ def test_an_encoder_that_looks_beyond_the_window_is_refused(alg, market_task):
 def test_an_episode_that_does_not_fit_its_split_is_refused(alg, market_task):
     with pytest.raises(ConfigError, match="does not fit into the 20 validation days"):
         market_task(alg(), trading_days=60)
+
+
+def test_where_all_agents_learn_children_replace_all_but_the_elites(build):
+    trainer = build("weights", learners=6, variation="tournament", elites=2)
+    learners = trainer.learners
+    trainer.step()
+    critics = take(learners.critic, slice(None))
+    bred = {
+        slot: birth for slot, birth in enumerate(trainer.genealogy.births) if birth.operator != "gradient"
+    }
+    assert len(bred) == 4
+    fitness = [record["fitness"] for record in trainer.take_records()["lineage"]]
+    assert set(range(6)) - set(bred) == set(np.argsort(fitness)[-2:])
+    for slot, birth in bred.items():
+        fitter = max(birth.parents, key=lambda parent: fitness[parent])
+        for name, value in learners.actor.items():
+            assert torch.equal(value[slot], trainer.actors[name][slot])
+            assert torch.equal(value[slot], learners.actor_target[name][slot])
+        if fitter not in bred:
+            for value in critics.values():
+                assert torch.equal(value[slot], value[fitter])
+                assert torch.equal(value[6 + slot], value[6 + fitter])
+    assert trainer.champion.score > float("-inf")
+
+
+def test_a_tournament_without_all_agents_learning_is_refused(alg):
+    with pytest.raises(ValueError, match="learners must be 6"):
+        alg(variation="tournament", learners=5)

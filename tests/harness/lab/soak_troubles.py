@@ -170,9 +170,7 @@ class Troubles:
         if verb == "status" and not life.cloud:
             verb = "verify"
         there = (world.seen(life.path) / "config.yaml").exists()
-        before, has = (
-            (world.evaluations(life), resumable(world.seen(life.path)) >= 0) if there else (0, False)
-        )
+        before, step = (world.evaluations(life), resumable(world.seen(life.path))) if there else (0, -1)
         uses = lines(world.ledger)
         words = {
             "holdout": ("evaluate", life.path, "--split", "holdout"),
@@ -182,7 +180,9 @@ class Troubles:
         }.get(verb, (verb, life.path))
         world.counts[f"read {verb}"] += 1
         doing, world.doing = world.doing, f"read {verb} / {world.doing}"
-        done = world.command(*words, allowed=(0,) if has or verb == "runs" else (0, 2, 5))
+        # Before the first step some algorithms have no champion to evaluate.
+        known = step > 0 or (step == 0 and words[0] != "evaluate") or verb == "runs"
+        done = world.command(*words, allowed=(0,) if known else (0, 2) if step == 0 else (0, 2, 5))
         if words[0] == "evaluate" and done.code == 0 and world.evaluations(life) <= before:
             world.problem(f"{life}: an evaluation was shown and not recorded", done)
         if verb == "holdout" and done.code == 0 and life.kind in MARKETS and lines(world.ledger) <= uses:

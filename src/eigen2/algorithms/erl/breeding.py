@@ -3,7 +3,7 @@
 Learners sit in the first slots. With CEM, independent agents learn during the warm-up; then the search distribution
 starts from the best of them, so that its members are near enough to each other to be averaged. An untrained copy of a
 good learner survives as an elite, and a learner that falls behind is replaced by a better agent, so gradient and
-evolution compete and feed each other.
+evolution compete and feed each other. Where all agents learn, they compete with each other (`tournament`).
 """
 
 from dataclasses import dataclass
@@ -50,6 +50,8 @@ class Breeder:
             actors, births = old.actors, self._unchanged()
         elif warming_up:
             actors, births = self._start_search(old, ranking(old.fitness)[0])
+        elif config.variation == "tournament":
+            actors, births = self._compete(old)
         else:
             actors, births = self._select(old)
         self.genealogy.descend(births, old.number + 1)
@@ -98,6 +100,22 @@ class Breeder:
             parts.insert(0, take(old.actors, slice(0, config.learners)))
             births = self._replace(old, self.learners, parts[0], carried) + births
         return concatenate(parts), births
+
+    def _compete(self, old: Generation) -> tuple[Params, list[Birth]]:
+        """All agents learn. The elites carry on; the places of the others go to children of trained agents, which take the
+        critics of their fitter parent along."""
+        assert self.learners is not None
+        elite = ranking(old.fitness)[: self.config.elites]
+        slots = [slot for slot in range(len(old.fitness)) if slot not in elite]
+        children, born = self.variation.offspring(old.actors, old.fitness, len(slots), old.boost, old.number)
+        fitter = [max(birth.parents, key=lambda slot: float(old.fitness[slot])) for birth in born]
+        self.learners.inherit(slots, fitter, children)
+        actors = take(old.actors, slice(None))
+        put(actors, slots, children)
+        births = [Birth("gradient" if old.trained else SKIPPED, (slot,)) for slot in range(len(old.fitness))]
+        for slot, birth in zip(slots, born, strict=True):
+            births[slot] = birth
+        return actors, births
 
     def _as_parents(self, old: Generation) -> FloatArray:
         """A learner is a parent once for each training: what it fits too closely would else pull at every generation."""

@@ -73,9 +73,10 @@ class ERLConfig(AlgorithmConfig):
     direct_days: int = Field(32, ge=1)
     """Length of such a run."""
 
-    variation: Literal["cem", "layer", "genetic", "none"] = "cem"
+    variation: Literal["cem", "layer", "genetic", "tournament", "none"] = "cem"
     """How new agents arise: cem samples around the better half's mean; layer scales noise to each layer;
-    genetic is the original's blend and 20 % mutation; none is gradient alone."""
+    genetic is the original's blend and 20 % mutation; tournament is for populations in which all agents learn: after each
+    training, children of the fitter ones take the places of all but the elites; none is gradient alone."""
     elites: int = Field(4, ge=1)
     """Best agents that survive unchanged."""
     tournament: int = Field(3, ge=1)
@@ -122,4 +123,6 @@ class ERLConfig(AlgorithmConfig):
             raise ValueError(f"elites {self.elites} must be fewer than population {self.population}")
         if self.learners > self.population:
             raise ValueError(f"learners {self.learners} cannot exceed population {self.population}")
+        if self.variation == "tournament" and self.learners < self.population:
+            raise ValueError(f"variation tournament trains all agents: learners must be {self.population}")
         return self

@@ -110,6 +110,17 @@ class Learners:
                 state["exp_avg"][index] = 0.0
                 state["exp_avg_sq"][index] = 0.0
 
+    def inherit(self, slots: list[int], parents: list[int], actors: Params) -> None:
+        """Restart some learners as children: with `actors` of their own, and with the critics of their parents."""
+        self.reset(slots, actors)
+        to = [*slots, *(self.agents + slot for slot in slots)]
+        of = [*parents, *(self.agents + parent for parent in parents)]
+        for critics in (self.critic, self.critic_target):
+            put(critics, to, take(critics, of))
+        for state in self.critic_optimiser.state.values():
+            for moment in (state["exp_avg"], state["exp_avg_sq"]):
+                moment[to] = moment[of]
+
     def _update_critic(self, batch: LearnerBatch, rng: torch.Generator) -> Tensor:
         noise = self._smoothing((self.agents, *batch.action.shape), rng)
 

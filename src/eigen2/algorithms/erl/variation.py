@@ -60,8 +60,12 @@ class Variation:
             else:
                 parent = best[int(choice.integers(len(best)))]
                 children.append(self._mutant(take(actors, [parent]), boost, noise))
-                births.append(Birth(f"mutation.{self.config.variation}", (parent,)))
+                births.append(Birth(f"mutation.{self._mutation}", (parent,)))
         return concatenate(children), births
+
+    @property
+    def _mutation(self) -> str:
+        return "layer" if self.config.variation == "tournament" else self.config.variation
 
     def _mutant(self, parent: Params, boost: float, noise: torch.Generator) -> Params:
         std = self.config.mutation_std * boost
