@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from eigen2.errors import ResourceError
-from eigen2.harness.journal import Journal, cut_back, mend_lines, read_log
+from eigen2.harness.journal import Journal, cut_back, last_record, mend_lines, read_log
 from eigen2.store.durable import append_line, rewrite
 
 FULL_DISK = """
@@ -256,3 +256,14 @@ def test_a_line_that_is_added_while_a_log_is_rewritten_is_not_lost(
     rewrite(path, edited)
     adder.join()
     assert path.read_bytes() == b"good\nnew\n"
+
+
+@pytest.mark.parametrize("size", [10, 16 << 10, (16 << 10) + 1, 40_000, 1 << 20])
+def test_the_last_record_is_found_whatever_its_length(tmp_path: Path, size: int) -> None:
+    log = tmp_path / "metrics.jsonl"
+    for before in ("", '{"step": 1}\n'):
+        for torn in ("", '{"step": 3, "x'):
+            log.write_text(f'{before}{{"step": 2, "x": "{"y" * size}"}}\n{torn}')
+            assert last_record(log)["step"] == 2
+    log.write_text('{"step": 3, "x')
+    assert last_record(log) == {}

@@ -108,6 +108,21 @@ def test_a_tracker_that_fails_is_said_once_and_training_goes_on(lab: Lab, tmp_pa
     assert "training goes on without it" in event["message"]
 
 
+def test_a_stored_config_alone_sends_nothing_to_weights_and_biases(
+    lab: Lab, finished: Path, tmp_path: Path
+) -> None:
+    import shutil
+
+    run = Path(shutil.copytree(finished, tmp_path / "runs" / "mine"))
+    Run(run).write_config(Run(run).read_config().model_copy(update={"track": ("wandb",)}))
+    key = {"WANDB_API_KEY": "a" * 40, "WANDB_BASE_URL": "http://127.0.0.1:9"}
+    home = {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state")}
+    done = lab.run("train", "--resume", run, environment=key | home)
+    assert done.code == 0, done.err
+    assert "names wandb, and you have not: it stays offline" in done.out
+    assert on_wandb(next((run / "wandb").glob("offline-run-*/run-*.wandb"))) == [1, 2, 3]
+
+
 class Recording:
     """A tracker that keeps what it is told."""
 

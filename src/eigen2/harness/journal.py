@@ -30,6 +30,8 @@ MOST_WAITING = 64 << 20
 MOST_UNSYNCED = 4 << 20
 """Bytes of one log that are kept in memory until they are known to be on the disk."""
 COPIED = 1 << 20
+TAIL = 16 << 10
+"""Bytes at the end of a log in which its last record usually is."""
 
 
 class Journal:
@@ -247,11 +249,19 @@ def last_record(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {}
     with open_plain(path) as file:
-        end = os.fstat(file.fileno()).st_size
-        tail = os.pread(file.fileno(), LINE_LIMIT, max(0, end - LINE_LIMIT))
-    complete, _, _ = tail.rpartition(b"\n")
-    line = complete.rpartition(b"\n")[2]
+        line = _last_line(file.fileno(), os.fstat(file.fileno()).st_size)
     return load_table(line) if line else {}
+
+
+def _last_line(descriptor: int, end: int) -> bytes:
+    """The last complete line, of which few are longer than a few kilobytes."""
+    for size in (TAIL, LINE_LIMIT):
+        start = max(0, end - size)
+        complete, _, _ = os.pread(descriptor, end - start, start).rpartition(b"\n")
+        _, newline, line = complete.rpartition(b"\n")
+        if newline or start == 0:
+            break
+    return line
 
 
 def _record(path: Path, number: int, line: bytes) -> dict[str, Any]:

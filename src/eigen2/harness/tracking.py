@@ -13,6 +13,7 @@ from eigen2.config import Config
 from eigen2.harness.journal import Journal
 from eigen2.harness.run import Run
 from eigen2.harness.tracker_process import DONE, MARK, PATIENCE, STOPPED
+from eigen2.harness.trust import WANDB, may_send_to_wandb
 
 LAST_WORDS = 300
 
@@ -22,11 +23,18 @@ class Tracking:
         self, run: Run, config: Config, journal: Journal, step: int, say: Callable[[str], None]
     ) -> None:
         self._journal, self._say, self._words = journal, say, ""
+        sends = may_send_to_wandb()
+        if WANDB in config.track and not sends:
+            self._tell(
+                f"tracking: {run.config_file} names wandb, and you have not: it stays offline, in {run.path / WANDB}. "
+                f"`eigen2 train --resume {run.path} track=wandb` sends it."
+            )
         self._process = subprocess.Popen(
             [sys.executable, "-m", "eigen2.harness.tracker_process"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
+            env=dict(os.environ) if sends else os.environ | {"WANDB_MODE": "offline"},
             # A signal to the run is the run's: what trackers have to do then, they are told.
             start_new_session=True,
         )

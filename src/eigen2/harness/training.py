@@ -36,7 +36,7 @@ from eigen2.harness.signals import StopSignals, stoppable
 from eigen2.harness.sync import fetch_run, is_url
 from eigen2.harness.syncing import Cloud, free_name, giving_back, located, open_cloud, uploading
 from eigen2.harness.trackers import check_trackers
-from eigen2.harness.trust import check_place, remember_place, typed_words
+from eigen2.harness.trust import WANDB, check_place, remember_place, remember_wandb, typed_words
 from eigen2.harness.watch import Watch
 from eigen2.store.checkpoints import Checkpoint, tell_refused
 from eigen2.store.holdout_ledger import user_ledger
@@ -124,6 +124,8 @@ def start_run(
     check_trackers(config.track)
     screen = TrainingConsole(console)
     recorder = Recorder(screen, config.memory.verbose)
+    if WANDB in config.track and base is None:
+        remember_wandb(screen.say)
     config, cloud = open_cloud(config, screen.say)
     if cloud is not None:
         remember_place(cloud.location, screen.say)
@@ -216,6 +218,8 @@ def _resumed(
     screen = TrainingConsole(console)
     recorder = Recorder(screen, config.memory.verbose)
     screen.mention(f"run {run.path}, resumed")
+    if WANDB in config.track and any(override.startswith("track=") for override in overrides):
+        remember_wandb(screen.say)
     if cloud is None:
         place = located(config.cloud)
         if place is not None and not any(override.startswith("cloud.url=") for override in overrides):

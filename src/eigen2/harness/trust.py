@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 LONGEST = 1 << 20
 """Bytes of the file that remembers places."""
+WANDB = "wandb"
 
 
 def typed_words(arguments: Iterable[str]) -> frozenset[str]:
@@ -58,13 +59,27 @@ def check_place(location: "Location", run: "Run") -> None:
 
 def remember_place(location: "Location", say: Callable[[str], None]) -> None:
     """The user has named this place: a resume may go on sending there."""
+    _remember(location.url, say)
+
+
+def remember_wandb(say: Callable[[str], None]) -> None:
+    """The user has asked for Weights & Biases: a resume may go on sending there."""
+    _remember(WANDB, say)
+
+
+def may_send_to_wandb() -> bool:
+    """Whether the user wants that, whatever a stored config says."""
+    return "WANDB_MODE" in os.environ or WANDB in _remembered()
+
+
+def _remember(place: str, say: Callable[[str], None]) -> None:
     file = _places()
     try:
-        if location.url not in _remembered():
+        if place not in _remembered():
             make_directory(file.parent)
-            append(file, f"{location.url}\n".encode())
+            append(file, f"{place}\n".encode())
     except OSError as error:
-        say(f"cloud: {file} cannot be written ({error.strerror}); a resume must name {location.url} again.")
+        say(f"{file} cannot be written ({error.strerror}); a resume must name {place} again.")
 
 
 def _places() -> Path:
