@@ -278,6 +278,15 @@ def report(
     to: Annotated[
         Path | None, typer.Option(help="Where the page goes; RUN/report.html when not given.")
     ] = None,
+    png: Annotated[
+        Path | None,
+        typer.Option(
+            "--png",
+            metavar="DIR",
+            help="Write the charts as PNG files instead, into DIR.",
+            show_default=False,
+        ),
+    ] = None,
     root: Root = Path("runs"),
     as_json: Json = False,
 ) -> None:
@@ -285,6 +294,16 @@ def report(
     from eigen2.harness.directory import find_run
     from eigen2.report.page import write_report
 
+    if png is not None:
+        from eigen2.report.reading import read_run
+        from eigen2.report.sections import sections
+        from eigen2.report.stills import write_stills
+
+        stills = [
+            str(path.absolute()) for path in write_stills(sections(read_run(find_run(run, root).path)), png)
+        ]
+        _print_json({"pictures": stills}) if as_json else typer.echo("\n".join(stills))
+        return
     path = write_report(find_run(run, root).path, to)
     if as_json:
         _print_json({"report": str(path.absolute()), "bytes": path.stat().st_size})

@@ -26,7 +26,7 @@ def test_a_return_falls_with_the_cost_of_what_is_traded() -> None:
     # (1.011 - c)(1.001 - c) = 1
     assert curve.break_even_bp == pytest.approx(1e4 * (1.006 - np.sqrt(1 + 0.005**2)), abs=0.02)
     assert curve.break_even_equal_weight_bp == pytest.approx(39.9, abs=0.1)
-    assert "earns nothing at 59.9 bp" in curve.sentence
+    assert "earns nothing from 59.9 bp on" in curve.sentence
 
 
 def test_what_loses_for_free_and_what_earns_at_any_cost_are_said_to() -> None:
@@ -35,7 +35,7 @@ def test_what_loses_for_free_and_what_earns_at_any_cost_are_said_to() -> None:
     assert "even without costs" in loser.sentence
     holder = cost_curve(backtest([0.01], [0.0]), backtest([0.0], [0.0]), 10.0)
     assert holder.break_even_bp is None
-    assert "at no cost that was tried" in holder.sentence
+    assert "at every cost that was tried" in holder.sentence
 
 
 def test_stretches_that_follow_each_other_are_joined() -> None:

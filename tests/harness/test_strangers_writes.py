@@ -20,7 +20,7 @@ from eigen2.store.durable import append, open_log
 
 FILES = (
     "config.yaml", "run.json", "lock", "objects.lock", "metrics.jsonl", "events.jsonl", "lineage.jsonl", "memory.jsonl",
-    "evaluations.jsonl", "best_agent.safetensors", "report.html",
+    "evaluations.jsonl", "best_agent.safetensors", "report.html", "film.webp", "phase.json",
 )  # fmt: skip
 DIRECTORIES = ("objects", "checkpoints", "tails")
 

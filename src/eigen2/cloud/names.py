@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from eigen2.store.durable import TEMPORARY
+from eigen2.store.layout import PHASE
 from eigen2.store.retention import NAMES
 
 FACTS = ("config.yaml", "run.json", "evaluations.jsonl")
@@ -62,7 +63,7 @@ def other_files(directory: Path, exclude: Sequence[str]) -> Iterator[str]:
         below.sort()
         for name in sorted(files):
             key = f"{prefix}{name}"
-            if _is_temporary(key) or key == TRACKING or not _is_file(directory / key):
+            if _is_temporary(key) or key in (TRACKING, PHASE) or not _is_file(directory / key):
                 continue
             if key in FACTS or not excluded(key, exclude):
                 yield key

@@ -48,8 +48,7 @@ class CostCurve:
     def sentence(self) -> str:
         return (
             f"The same trades at other costs; {self.charged_bp:g} bp per side were charged. "
-            f"The champion {_at(self.break_even_bp, 'earns nothing')} and "
-            f"{_at(self.break_even_equal_weight_bp, 'no more than equal weight')}."
+            f"The champion {_earns(self.break_even_bp)}, and {_beats(self.break_even_equal_weight_bp)}."
         )
 
 
@@ -69,7 +68,9 @@ def cost_curve(champion: Backtest, equal_weight: Backtest, charged_bp: float) ->
 
 def joined_curve(tables: Sequence[Mapping[str, Any] | None], charged_bp: float) -> CostCurve | None:
     """Of stretches that follow each other, from their series; None if one has none."""
-    known = [table for table in tables if table is not None and len(table["bp_per_side"]) == len(LEVELS_BP)]
+    known = [
+        table for table in tables if table is not None and len(table.get("bp_per_side", ())) == len(LEVELS_BP)
+    ]
     if len(known) < len(tables) or not known:
         return None
     growth = {
@@ -114,7 +115,15 @@ def _crossing(difference: FloatArray) -> float | None:
     return round(float(LEVELS_BP[after - 1] + share * (LEVELS_BP[after] - LEVELS_BP[after - 1])), 2)
 
 
-def _at(bp: float | None, what: str) -> str:
+def _earns(bp: float | None) -> str:
     if bp is None:
-        return f"{what} at no cost that was tried"
-    return f"{what} at {bp:.1f} bp" if bp else f"{what} even without costs"
+        return "earns at every cost that was tried"
+    return f"earns nothing from {bp:.1f} bp on" if bp else "loses even without costs"
+
+
+def _beats(bp: float | None) -> str:
+    if bp is None:
+        return "more than equal weight at every one"
+    return (
+        f"less than equal weight from {bp:.1f} bp on" if bp else "less than equal weight even without costs"
+    )

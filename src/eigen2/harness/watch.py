@@ -22,6 +22,7 @@ from eigen2.errors import Eigen2Error, ResourceError, StoppedEarly
 from eigen2.harness.console import TrainingConsole
 from eigen2.harness.journal import Journal
 from eigen2.harness.metadata import end_facts
+from eigen2.harness.phase_file import EVERY_SECONDS, PhaseFile
 from eigen2.harness.run import Run
 from eigen2.harness.signals import StopSignals
 from eigen2.harness.stacks import all_stacks, main_line
@@ -60,6 +61,7 @@ class Watch:
         self._found: Use | None = None
         self._most = 0
         """Memory of this process when it was full."""
+        self._phase_file = PhaseFile()
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="watch", daemon=True)
 
@@ -73,6 +75,7 @@ class Watch:
     ) -> None:
         self._end.set()
         self._thread.join()
+        self._phase_file.remove()
 
     # From the thread that works
 
@@ -142,7 +145,9 @@ class Watch:
     def _watch(self) -> None:
         pause = 0.0
         while not self._end.wait(pause):
-            pause = min(self._guard.look(), self._watchdog.look())
+            pause = min(self._guard.look(), self._watchdog.look(), EVERY_SECONDS)
+            if self._run is not None and self._stage in ("training", "evaluating"):
+                self._phase_file.note(self._run, self._watchdog.phase)
             if time.monotonic() >= self._deadline and self._signals.in_step:
                 self._exit(
                     f"No progress in the {self._watchdog.phase} phase, and the step could not be dropped.",

@@ -84,7 +84,7 @@ def _command(view: RunView) -> str:
 
 def _differences(data: Mapping[str, Any]) -> dict[str, tuple[Any, Any]] | None:
     """As run.json has them: key -> preset and now."""
-    found = data.get("differences")
+    found = data.get("config_diff")
     if not isinstance(found, dict):
         return None
     return {

@@ -18,10 +18,12 @@ from eigen2.harness.run import Run
 from eigen2.harness.tables import from_parquet
 from eigen2.harness.upload_queue import Waiting, waiting
 from eigen2.report.logs import GrowingLog
-from eigen2.store.layout import FILM
+from eigen2.store.bounded_json import load_table
+from eigen2.store.layout import FILM, PHASE
 from eigen2.store.plain_files import read_plain
 
 FILM_LIMIT = 3 << 20
+PHASE_LIMIT = 4_096
 Result = TypeVar("Result")
 Table = Mapping[str, list[Any]]
 """Columns of one length; a value that a record lacks is None."""
@@ -56,6 +58,8 @@ class RunView:
     uses: dict[str, int]
     """How often each split was evaluated."""
     disk: dict[str, int]
+    phase: str = ""
+    """What a run that trains is doing now, where it says so."""
     film: str = ""
     """A moving picture of the champion, as a data: address."""
     cloud: Waiting | None = None
@@ -123,9 +127,11 @@ class RunReader:
             StoredEvaluation(record, self._tables(record, problems))
             for record in sorted(newest.values(), key=lambda record: _seconds(record.get("time")))
         ]
+        state = attempt(lambda: state_of(run, metadata), "damaged")
         return RunView(
             path=run.path,
-            state=attempt(lambda: state_of(run, metadata), "damaged"),
+            state=state,
+            phase=attempt(lambda: _phase(run.path / PHASE), "") if state == "running" else "",
             metadata=metadata,
             config=config if isinstance(config, dict) else {},
             logs={name: self.logs[name].columns for name in ("metrics", "lineage", "memory")},
@@ -155,6 +161,10 @@ class RunReader:
 
 def read_run(path: Path) -> RunView:
     return RunReader(path).view()
+
+
+def _phase(path: Path) -> str:
+    return str(load_table(read_plain(path, PHASE_LIMIT)).get("phase") or "")[:60] if path.is_file() else ""
 
 
 def _film(path: Path) -> str:

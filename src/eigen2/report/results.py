@@ -123,7 +123,7 @@ def _folds(facts: Mapping[str, Any]) -> Shown:
     folds = facts.get("folds")
     rows = [fold for fold in (folds if isinstance(folds, list) else []) if isinstance(fold, dict)]
     head = ["run", "first", "last", "log_return", "equal_weight", "verdict"]
-    body = [[_percent_of_log(row, column) if column in head[3:5] else str(row.get(column) or "") for column in head] for row in rows]  # fmt: skip
+    body = [[_percent_of_log(row, column) if column in head[3:5] else str(row.get(column) or "").split(":")[0] for column in head] for row in rows]  # fmt: skip
     return Shown("Walk-forward folds", rows=body, head=["run", "first", "last", "return", "equal weight", "verdict"], wide=True)  # fmt: skip
 
 

@@ -23,9 +23,11 @@ def sections(view: RunView) -> list[Section]:
 def summary(view: RunView) -> list[tuple[str, str]]:
     """The figures at the top of the page."""
     step, steps = view.last("step"), view.metadata.get("steps")
+    unit = str(view.metadata.get("step_name") or "step")
     facts = {
         "state": view.state,
-        "progress": f"{step or 0} of {steps} steps" if steps else f"{step or 0} steps",
+        "phase": view.phase,
+        "progress": f"{step or 0} of {steps} {unit}s" if steps else f"{step or 0} {unit}s",
         "best score": number(view.last("best_score")),
         "took": duration(total(view.logs["memory"].get("seconds", []))),
         "left": duration(view.seconds_left or 0.0),

@@ -33,6 +33,7 @@ from eigen2.report.library import packed
 from eigen2.report.page import render
 from eigen2.report.reading import RunReader
 from eigen2.report.sections import sections, summary
+from eigen2.store.layout import PHASE
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")
 COOKIE = "eigen2_token"
@@ -173,7 +174,15 @@ async def _changes(path: Path, request: Request) -> AsyncIterator[str]:
 
 def _signature(path: Path) -> tuple[Any, ...]:
     found = []
-    for name in ("metrics.jsonl", "events.jsonl", "evaluations.jsonl", "memory.jsonl", "run.json", "lock"):
+    for name in (
+        "metrics.jsonl",
+        "events.jsonl",
+        "evaluations.jsonl",
+        "memory.jsonl",
+        "run.json",
+        "lock",
+        PHASE,
+    ):
         try:
             facts = os.lstat(path / name)
             found.append((facts.st_size, facts.st_mtime_ns, facts.st_ino))

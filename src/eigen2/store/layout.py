@@ -14,6 +14,8 @@ LogName: TypeAlias = Literal["metrics", "events", "lineage", "memory"]
 LOGS: Final[tuple[str, ...]] = get_args(LogName)
 """Append-only logs that a resume cuts back to its checkpoint. `evaluations` is kept whole: a use of the holdout is
 never forgotten."""
+PHASE: Final = "phase.json"
+"""What a run is doing right now."""
 FILM: Final = "film.webp"
 """The champion of a control task at work, for reports."""
 FILES: Final = frozenset(
@@ -26,6 +28,7 @@ FILES: Final = frozenset(
         "evaluations.jsonl",
         "report.html",
         FILM,
+        PHASE,
         "tracking.json",
     }
     | {f"{name}.jsonl" for name in LOGS}
