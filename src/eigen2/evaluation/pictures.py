@@ -20,6 +20,11 @@ PRICED = 60
 """Symbols whose prices are kept beside their trades, those that were traded most."""
 
 
+def stored_evaluation(days: int, symbols: int) -> int:
+    """Bytes that an evaluation takes in a run, about: its weights, prices of what was traded, and the other series."""
+    return 17_000 + days * (4 * symbols + 6 * min(symbols, PRICED) + 200)
+
+
 def growth_band(log_returns: FloatArray, generator: np.random.Generator) -> tuple[FloatArray, FloatArray]:
     """[day] and [day]: log growth between which 95 % of the histories lie that are made of the same days, drawn in
     blocks."""

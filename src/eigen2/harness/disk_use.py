@@ -65,7 +65,7 @@ def disk_use(config: Config, needs: Needs) -> dict[str, tuple[int, int]]:
     manifests = 5 * MANIFEST + named * MANIFEST_SEGMENT
     sent_manifests = (2 * saves + 3) * MANIFEST + all_named * MANIFEST_SEGMENT
     logs = needs.steps * needs.log + FACTS
-    page = page_bytes(needs.steps) if config.run.report else 0
+    page = page_bytes(needs.steps, needs.evaluation) if config.run.report else 0
     return {
         "checkpoints": (kept, sent),
         "replay": (replay_kept, replay_sent),

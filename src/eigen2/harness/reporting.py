@@ -20,11 +20,13 @@ from eigen2.store.layout import FILM
 
 MakePage = Callable[[Path], Path]
 """From a run directory to the page that was written."""
-PAGE_BYTES = 720_000
+PAGE_BYTES = 690_000
 """Of a page about a short run, most of it the library that draws."""
 PAGE_STEP_BYTES = 500
 """Of the curves of a step, up to PAGE_STEPS."""
 PAGE_STEPS = 1_500
+PAGE_EVALUATION = 1_000_000
+"""Of long evaluations of wide markets only a part is drawn."""
 PAGE_MEMORY = 100_000_000
 FAILED = "report_failed"
 FILM_SECONDS = 6.0
@@ -33,8 +35,9 @@ FILM_PATIENCE = 300.0
 FILM_MEMORY = 500_000_000
 
 
-def page_bytes(steps: int) -> int:
-    return PAGE_BYTES + PAGE_STEP_BYTES * min(steps, PAGE_STEPS)
+def page_bytes(steps: int, evaluation: int) -> int:
+    """Of a run of so many steps whose evaluation takes so many bytes: in the page it is text."""
+    return PAGE_BYTES + PAGE_STEP_BYTES * min(steps, PAGE_STEPS) + 3 * min(evaluation, PAGE_EVALUATION)
 
 
 @contextmanager

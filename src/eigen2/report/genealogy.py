@@ -29,7 +29,8 @@ def tree(panel: Mapping[str, Any], table: Table) -> Figure | None:
         _edges(births, _pairs(births, ancestors), "its ancestors", {"width": 0.6, "color": "rgba(31,111,235,0.25)"}),
         _edges(births, _best_line(births, best), "its best ancestors", {"width": 3, "color": COLOURS[0]}),
     ]  # fmt: skip
-    return figure([*lines, *_dots(shown, best)], names["x"], names["score"], height=420)
+    known = [one for one in lines if one["x"]]
+    return figure([*known, *_dots(shown, best)], names["x"], names["score"], height=420)
 
 
 def _births(table: Table, names: Mapping[str, str]) -> dict[Any, dict[str, Any]]:

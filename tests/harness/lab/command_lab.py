@@ -180,6 +180,10 @@ class Lab:
         environment: dict[str, str] | None = None,
         fault: Fault | None = None,
     ) -> Started:
+        # A page, and a film, for every run of the tests would take longer than the runs.
+        own = any(str(argument).startswith(("run.report=", "--show-config")) for argument in arguments)
+        if arguments[:1] == ("train",) and not own:
+            arguments = (*arguments, "run.report=false")
         self._count += 1
         out, err = (self.directory / f"command-{self._count}.{kind}" for kind in ("out", "err"))
         answer = self.ask(

@@ -15,6 +15,7 @@ from eigen2.algorithms.erl.schema import market_schema
 from eigen2.envs.config import TradingConfig
 from eigen2.envs.control.sizes import control_sizes
 from eigen2.envs.trading.observation import POSITION_FEATURES
+from eigen2.evaluation.pictures import stored_evaluation
 from eigen2.market.shape import MarketShape, market_shape
 from eigen2.market.splits import history_days
 from eigen2.replay.schema import vector_schema
@@ -273,7 +274,7 @@ def _market_needs(config: "Config", alg: ERLConfig, env: TradingConfig, shape: M
         packed=_market_packed(env, shape.tradable, record),
         own_data=shape.cells * 8 * shape.prices * 4 // 5 if shape.is_file and config.run.keep_data else 0,
         log=1_000 + alg.population * LINE,
-        evaluation=10_000 + env.holdout_days * shape.tradable * FLOAT,
+        evaluation=stored_evaluation(env.holdout_days, shape.tradable),
         knobs=KNOBS,
     )
 

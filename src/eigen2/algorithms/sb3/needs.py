@@ -11,6 +11,7 @@ from eigen2.algorithms.sb3 import SB3Config
 from eigen2.envs.config import TradingConfig
 from eigen2.envs.control.sizes import control_sizes
 from eigen2.envs.trading.observation import ACCOUNT_FEATURES, POSITION_FEATURES
+from eigen2.evaluation.pictures import stored_evaluation
 from eigen2.market.shape import MarketShape, market_shape
 from eigen2.replay.schema import vector_schema
 from eigen2.replay.size import stored_bytes
@@ -83,7 +84,7 @@ def sb3_needs(config: "Config", data: Path | None) -> Needs | None:
         packed=PACKED,
         own_data=_kept(config, market),
         log=700,
-        evaluation=10_000 + (0 if market is None else 251 * market.tradable * FLOAT),
+        evaluation=10_000 if market is None else stored_evaluation(251, market.tradable),
         knobs=KNOBS,
     )
 
