@@ -16,6 +16,7 @@ import pytest
 
 from eigen2.errors import ResourceError
 from eigen2.harness.journal import Journal, cut_back, last_record, mend_lines, read_log
+from eigen2.store import durable
 from eigen2.store.durable import append_line, rewrite
 
 FULL_DISK = """
@@ -267,3 +268,32 @@ def test_the_last_record_is_found_whatever_its_length(tmp_path: Path, size: int)
             assert last_record(log)["step"] == 2
     log.write_text('{"step": 3, "x')
     assert last_record(log) == {}
+
+
+def test_two_that_add_to_a_log_with_a_second_name_lose_no_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two evaluations of a run that was copied with `cp -al`: the first makes the log a file of its own."""
+    path, other, waiting = tmp_path / "evaluations.jsonl", tmp_path / "copy.jsonl", threading.Event()
+    other.write_bytes(b"old\n")
+    os.link(other, path)
+    lock, copied = fcntl.flock, durable.write_stream
+
+    def flock(file: Any, kind: int) -> None:
+        if threading.current_thread() is adder:
+            waiting.set()
+        lock(file, kind)
+
+    def write_stream(*arguments: Any) -> None:
+        if threading.current_thread() is not adder:
+            adder.start()
+            waiting.wait()
+        copied(*arguments)
+
+    adder = threading.Thread(target=append_line, args=(path, b"second\n"))
+    monkeypatch.setattr(fcntl, "flock", flock)
+    monkeypatch.setattr(durable, "write_stream", write_stream)
+    append_line(path, b"first\n")
+    adder.join()
+    assert sorted(path.read_bytes().splitlines()) == [b"first", b"old", b"second"]
+    assert other.read_bytes() == b"old\n"

@@ -18,6 +18,7 @@ from eigen2.store.plain_files import open_plain
 
 LINE_BYTES = 1 << 16
 """Read at a time while the end of the last complete line is looked for."""
+_ADDING = os.O_RDWR | os.O_APPEND | os.O_CREAT
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 PIECE = 1 << 20
@@ -117,8 +118,13 @@ def open_log(path: Path) -> FileIO:
         shared = False
     if shared:
         with open_plain(path) as file:
-            write_stream(path, iter(lambda: file.read(PIECE), b""), os.fstat(file.fileno()).st_size)
-    return open_plain(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+            _make_own(path, file)
+    return open_plain(path, _ADDING)
+
+
+def _make_own(path: Path, file: FileIO) -> None:
+    """Put a copy of the open `file` at `path`; its other names keep the file."""
+    write_stream(path, iter(lambda: file.read(PIECE), b""), os.fstat(file.fileno()).st_size)
 
 
 def append_line(path: Path, line: bytes) -> int:
@@ -151,12 +157,19 @@ def cut_torn_line(path: Path) -> int:
 @contextmanager
 def _end_of(path: Path) -> Iterator[int]:
     """The file, open to be added to, and locked: whoever sees a torn line there knows that nobody is writing it."""
+    own = False
     while True:
-        with open_log(path) as file:
+        with open_plain(path, _ADDING) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            if _is_at(file, path):
-                yield file.fileno()
-                return
+            if not _is_at(file, path):
+                continue
+            # Under the lock: what another process adds meanwhile must not be left in the file of the other names.
+            if os.fstat(file.fileno()).st_nlink > 1 and not own:
+                _make_own(path, file)
+                own = True
+                continue
+            yield file.fileno()
+            return
 
 
 def _is_at(file: FileIO, path: Path) -> bool:
