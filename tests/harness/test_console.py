@@ -184,6 +184,16 @@ def test_a_job_before_the_box_ends_when_the_box_begins() -> None:
     assert "evaluating on validation" in out.getvalue()
 
 
+def test_a_terminal_without_unicode_gets_plain_letters() -> None:
+    out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    with console(out, force_terminal=True, width=80) as screen:  # type: ignore[arg-type]
+        screen.phase("train", 1, 4)
+        for step in range(1, 4):
+            screen.stepped(step, METRICS | {"fitness_best": step / 2})
+    out.flush()
+    assert b"_~#" in out.buffer.getvalue()  # type: ignore[attr-defined]
+
+
 def test_sparklines() -> None:
     assert sparkline([0.0, 1.0, 2.0, 7.0], 10) == "▁▂▃█"
     assert sparkline([0.0, 1.0, 2.0, 7.0], 2) == "▁█"

@@ -3,7 +3,7 @@
 import math
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
@@ -29,7 +29,7 @@ NUMBER = 10
 """Cells of a figure of four digits, sign and exponent included: columns stay where they are."""
 REMEMBERED = 200
 """Steps that a sparkline looks back on."""
-_BLOCKS = "▁▂▃▄▅▆▇█"
+BLOCKS, ASCII = "▁▂▃▄▅▆▇█", "_.,-~=*#"
 
 
 @dataclass
@@ -63,6 +63,7 @@ class TrainingConsole:
         self._rate = 0.0
         self._env_steps: float | None = None
         self._bar: Bar | None = None
+        self._ascii = console.options.ascii_only
         self._draws, self._hushed = draws(console), is_hushed(console)
         self._live = Live(get_renderable=self.box, console=console, refresh_per_second=FRAMES, transient=True)
 
@@ -181,7 +182,8 @@ class TrainingConsole:
         room = max(0, min(40, inner - names - NUMBER - units - 6))
         for figure in figures:
             label, value = figure.name.replace("_", " "), f"{figure.value:.4g}"
-            table.add_row(label, value, figure.unit, Text(sparkline(figure.past, room), style="cyan"))
+            line = sparkline(figure.past, room, ASCII if self._ascii else BLOCKS)
+            table.add_row(label, value, figure.unit, Text(line, style="cyan"))
         return table
 
     def _footing(self) -> str:
@@ -194,7 +196,8 @@ class TrainingConsole:
             elapsed.append(f"left {_clock(self._left())}")
             speed.append(f"{self.seconds:.1f} s a {self.step_name}")
         speed += [f"{self._rate:,.0f} env steps/s"] if self._rate else []
-        return " · ".join(elapsed) + "\n" + " · ".join(speed)
+        between = " | " if self._ascii else " · "
+        return between.join(elapsed) + "\n" + between.join(speed)
 
     def _phase_line(self, phase: str) -> str:
         """The phase under way and its place among those of a step: `train 2/4`."""
@@ -209,7 +212,7 @@ class TrainingConsole:
         return max(0.0, (self.steps - self.step) * mean - (time.monotonic() - self._began))
 
 
-def sparkline(values: "deque[float] | list[float] | tuple[float, ...]", width: int) -> str:
+def sparkline(values: Iterable[float], width: int, blocks: str = BLOCKS) -> str:
     """The newest `width` values as blocks, from the lowest of them to the highest."""
     shown = list(values)[-width:] if width > 0 else []
     if not shown:
@@ -217,8 +220,8 @@ def sparkline(values: "deque[float] | list[float] | tuple[float, ...]", width: i
     low, high = min(shown), max(shown)
     span = high - low
     if not math.isfinite(span) or span <= 0.0:
-        return _BLOCKS[3] * len(shown)
-    return "".join(_BLOCKS[min(7, int(8.0 * ((value - low) / span)))] for value in shown)
+        return blocks[3] * len(shown)
+    return "".join(blocks[min(7, int(8.0 * ((value - low) / span)))] for value in shown)
 
 
 def _clock(seconds: float) -> str:
