@@ -27,7 +27,7 @@ SMALL = ["alg.population=8", "alg.generations=10"]
 def one_run(kind: str, number: int, seed: int) -> dict[str, Any]:
     from eigen2.algorithms import registry
     from eigen2.config import load_config
-    from eigen2.harness.training import Host
+    from eigen2.harness.host import Host
 
     with tempfile.TemporaryDirectory() as place:
         # Every run has a file of its own: the ledger must find out that the prices are the same.

@@ -24,7 +24,7 @@ def one_run(market: str, actions: str, seed: int) -> dict[str, Any]:
     """Train with the default settings and evaluate on the holdout once."""
     from eigen2.algorithms import registry
     from eigen2.config import load_config
-    from eigen2.harness.training import Host
+    from eigen2.harness.host import Host
 
     chosen = (NULL | PLANTED)[market]
     named = [f"env.actions={actions}", f"seed={seed}", f"alg.generations={GENERATIONS}"]

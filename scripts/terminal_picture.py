@@ -14,7 +14,7 @@ from rich.console import Console
 
 from eigen2.harness.console import TrainingConsole
 from eigen2.harness.run_table import chosen_runs, run_table
-from eigen2.harness.training import start_run
+from eigen2.harness.training import Asked, start_run
 
 WIDTH = 80
 
@@ -37,7 +37,7 @@ def main() -> None:
     TrainingConsole.stepped = noted  # type: ignore[method-assign]
     with tempfile.TemporaryDirectory() as place:
         root = Path(place)
-        start_run([], Console(width=WIDTH), root)
+        start_run([], Console(width=WIDTH), Asked(log_dir=root))
     target.parent.mkdir(parents=True, exist_ok=True)
     # Without the fonts that a browser would fetch from elsewhere.
     drawn = re.sub(r"(?s)@font-face \{.*?\n\s*\}", "", picture.export_svg(title="eigen2"))

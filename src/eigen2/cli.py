@@ -123,14 +123,15 @@ def train(
     console, words = _console(as_json, quiet), overrides or []
     _greet(console)
     with stoppable() as signals:
-        from eigen2.harness.training import HOLDOUT, VALIDATION, resume_run, start_run
+        from eigen2.harness.evaluating import HOLDOUT, VALIDATION
+        from eigen2.harness.training import Asked, resume_run, start_run
 
-        split = HOLDOUT if holdout else VALIDATION
+        asked = Asked(log_dir, force, HOLDOUT if holdout else VALIDATION, env_id or [], _page)
         if resume is None:
-            facts = start_run(words, console, log_dir, force, split, env_id or [], signals, page=_page)
+            facts = start_run(words, console, asked, signals)
         else:
             name = None if resume == NEWEST else resume
-            facts = resume_run(name, words, console, log_dir, force, split, env_id or [], signals, _page)
+            facts = resume_run(name, words, console, asked, signals)
     if as_json:
         _print_json(facts)
 
@@ -186,7 +187,7 @@ def evaluate(
     else:
         from eigen2.algorithms.contract import WhatIf
         from eigen2.harness.directory import named_run
-        from eigen2.harness.training import evaluate_run
+        from eigen2.harness.evaluating import evaluate_run
 
         run, overrides = named_run(given, root, env_id)
         what_if = WhatIf(data=data, first=first, last=last, benchmark=benchmark)

@@ -25,10 +25,11 @@ from eigen2.algorithms.contract import Trainer
 from eigen2.config import resolve
 from eigen2.harness.checkpointer import Checkpointer
 from eigen2.harness.directory import create_run
+from eigen2.harness.host import Host
 from eigen2.harness.identity import identity
 from eigen2.harness.own_data import OwnData
 from eigen2.harness.run import Run
-from eigen2.harness.training import Host, start_run
+from eigen2.harness.training import start_run
 from eigen2.harness.verify import run_fingerprint
 from eigen2.store.integrity import verify
 from eigen2.store.state import fingerprint

@@ -30,8 +30,8 @@ from targets import (  # noqa: E402
     Target,
 )
 
+from eigen2.harness.evaluating import opened  # noqa: E402
 from eigen2.harness.run import Run  # noqa: E402
-from eigen2.harness.training import opened  # noqa: E402
 
 FORMATS = {
     "manifest": (300, 16_000),

@@ -28,12 +28,13 @@ from eigen2.algorithms.contract import (
 from eigen2.config import Config
 from eigen2.errors import ConfigError, ResourceError, StoppedEarly
 from eigen2.harness.directory import find_run
+from eigen2.harness.evaluating import evaluate_run
 from eigen2.harness.export import export_run
 from eigen2.harness.listing import list_runs
 from eigen2.harness.reporting import PAGE_BYTES
 from eigen2.harness.run import Run
 from eigen2.harness.tables import from_parquet
-from eigen2.harness.training import evaluate_run, resume_run, start_run
+from eigen2.harness.training import resume_run, start_run
 from eigen2.harness.verify import run_fingerprint, verify_resume
 from eigen2.section import Section
 from eigen2.store import disk

@@ -18,9 +18,9 @@ from eigen2.harness.advice import problems, suggestions
 from eigen2.harness.calibration import calibrate
 from eigen2.harness.disk_use import Saves
 from eigen2.harness.forecast import Forecast, Opened, forecast
+from eigen2.harness.host import Host
 from eigen2.harness.planning import Planner
 from eigen2.harness.room import Room
-from eigen2.harness.training import Host
 
 FIELDS = {"fits", "ram_bytes", "disk_bytes", "upload_bytes", "seconds", "components"}
 SAC = ("alg=sb3_sac", "env=gym")

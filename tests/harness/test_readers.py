@@ -10,10 +10,10 @@ import pytest
 from command_lab import ORDERS, PENDULUM, Done, Lab, write_prices
 
 from eigen2.errors import ResourceError
+from eigen2.harness.evaluating import evaluate_run
 from eigen2.harness.journal import read_log
 from eigen2.harness.listing import list_runs
 from eigen2.harness.run import Run
-from eigen2.harness.training import evaluate_run
 from eigen2.store.manifest import read_manifest, to_bytes
 
 READERS = (("evaluate",), ("export",), ("verify-resume",))

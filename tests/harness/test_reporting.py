@@ -11,7 +11,7 @@ from rich.console import Console
 from eigen2.errors import ResourceError, RunGone, StoppedEarly
 from eigen2.harness.reporting import renew_page, reported
 from eigen2.harness.run import Run
-from eigen2.harness.training import start_run
+from eigen2.harness.training import Asked, start_run
 from eigen2.harness.verifying import verify_run
 
 ON = (*ORDERS, "run.report=true")
@@ -40,7 +40,7 @@ def test_a_run_ends_with_its_page_and_an_evaluation_renews_it(lab: Lab, tmp_path
 def test_a_page_that_fails_does_not_fail_the_run(tmp_path: Path) -> None:
     shown = io.StringIO()
     facts = start_run(
-        [*ON, f"run.root={tmp_path}", "run.name=one"], Console(file=shown, width=400), page=failing
+        [*ON, f"run.root={tmp_path}", "run.name=one"], Console(file=shown, width=400), Asked(page=failing)
     )
     assert facts["evaluation"]["split"] == "validation"
     assert shown.getvalue().count("The report could not be written") == 1

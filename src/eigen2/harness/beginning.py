@@ -10,7 +10,7 @@ from eigen2.store.durable import Buffer
 
 def beginning(run: Run) -> Iterator[Sequence[Buffer]]:
     """Content of each object of the first checkpoint, the run's own data included where its file is still there."""
-    from eigen2.harness.training import Host
+    from eigen2.harness.host import Host
     from eigen2.store.state import blobs
 
     config = run.read_config()

@@ -10,8 +10,8 @@ from eigen2.algorithms import registry
 from eigen2.algorithms.contract import CHAMPION, Champion, Decision, Question
 from eigen2.errors import ConfigError, DamagedStateError
 from eigen2.harness.directory import find_run
+from eigen2.harness.evaluating import opened
 from eigen2.harness.run import Run
-from eigen2.harness.training import opened
 
 
 def load_champion(path: str | Path) -> Champion:

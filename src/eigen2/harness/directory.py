@@ -155,3 +155,10 @@ def point_latest(path: Path) -> None:
     temporary = path.parent / temporary_name(LATEST)
     temporary.symlink_to(path.name)
     os.replace(temporary, path.parent / "latest")
+
+
+def absolute(config: "Config") -> "Config":
+    """Every path in it absolute."""
+    root = Path(os.path.abspath(config.run.root.expanduser()))
+    run = config.run.model_copy(update={"root": root})
+    return config.model_copy(update={"run": run, "env": config.env.absolute()})

@@ -14,9 +14,9 @@ from typing import Any
 
 from eigen2.config import fingerprint
 from eigen2.errors import ConfigError, DamagedStateError
+from eigen2.harness.evaluating import opened
 from eigen2.harness.leftovers import remove_leftovers, temporary_name
 from eigen2.harness.run import Run
-from eigen2.harness.training import opened
 from eigen2.store.bounded_json import load_table
 from eigen2.store.checkpoints import Checkpoint
 from eigen2.store.disk import NOT_WRITABLE, ensure_room

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eigen2.errors import ConfigError
+from eigen2.harness.evaluating import opened
 from eigen2.harness.run import Run
-from eigen2.harness.training import opened
 from eigen2.store.durable import write_atomically
 
 if TYPE_CHECKING:

@@ -216,8 +216,8 @@ class MendedFiles:
 
     def _write_best_agent(self, checkpoint: Checkpoint) -> None:
         from eigen2.algorithms import registry
+        from eigen2.harness.host import Host
         from eigen2.harness.own_data import kept_file
-        from eigen2.harness.training import Host
 
         config, state = self.run.read_config(), checkpoint.state()
         host = Host(config, self.run, data=kept_file(checkpoint))

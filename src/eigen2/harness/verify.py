@@ -7,11 +7,11 @@ from typing import Any
 from eigen2.algorithms import registry
 from eigen2.algorithms.contract import Trainer
 from eigen2.errors import ConfigError, DamagedStateError
+from eigen2.harness.host import Host
 from eigen2.harness.identity import check_config
 from eigen2.harness.loop import restore
 from eigen2.harness.own_data import kept_file, missing_data_explained
 from eigen2.harness.run import Run
-from eigen2.harness.training import Host
 from eigen2.store.checkpoints import Checkpoint, tell_refused
 from eigen2.store.objects import reference
 from eigen2.store.state import fingerprint

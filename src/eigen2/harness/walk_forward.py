@@ -15,12 +15,13 @@ from eigen2.algorithms.contract import Evaluation, WalkForward
 from eigen2.config import Config, computing_differences, load_config
 from eigen2.errors import ConfigError
 from eigen2.harness.directory import point_latest
+from eigen2.harness.evaluating import HOLDOUT, evaluate_run, opened
 from eigen2.harness.evaluation_files import write_files
 from eigen2.harness.identity import described
 from eigen2.harness.own_data import kept_file
 from eigen2.harness.run import Run
 from eigen2.harness.tables import from_parquet
-from eigen2.harness.training import HOLDOUT, evaluate_run, opened, resume_run, start_run
+from eigen2.harness.training import Asked, resume_run, start_run
 
 
 def walk_forward(
@@ -68,7 +69,7 @@ def _fold(config: Config, data: Path | None, console: Console) -> Run:
     assert config.run.name is not None
     fold = Run(config.run.root / config.run.name)
     if not fold.path.exists():
-        start_run([], console, split=HOLDOUT, base=config, data=data)
+        start_run([], console, Asked(split=HOLDOUT), base=config, data=data)
         return fold
     changed = computing_differences(fold.read_config(), config)
     if changed:
@@ -76,7 +77,7 @@ def _fold(config: Config, data: Path | None, console: Console) -> Run:
             f"{fold.path} stands where a fold would be, and is not one ({described(changed)}); move it away."
         )
     if "final" not in fold.checkpoints.names():
-        resume_run(str(fold.path), [], console, split=HOLDOUT)
+        resume_run(str(fold.path), [], console, Asked(split=HOLDOUT))
     return fold
 
 

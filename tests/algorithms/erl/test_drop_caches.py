@@ -8,7 +8,7 @@ from command_lab import ORDERS, PENDULUM, WEIGHTS, WORLD_MODEL
 
 from eigen2.algorithms import registry
 from eigen2.config import load_config
-from eigen2.harness.training import Host
+from eigen2.harness.host import Host
 from eigen2.store.state import fingerprint
 
 

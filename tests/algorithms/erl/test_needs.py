@@ -9,7 +9,7 @@ from eigen2.algorithms import registry
 from eigen2.algorithms.contract import Needs
 from eigen2.algorithms.erl.trainer import ERLTrainer
 from eigen2.config import Config, load_config
-from eigen2.harness.training import Host
+from eigen2.harness.host import Host
 from eigen2.market.config import MarketConfig
 from eigen2.market.shape import market_shape
 from eigen2.nets.stacked import nbytes

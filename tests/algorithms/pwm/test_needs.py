@@ -8,7 +8,7 @@ from eigen2.algorithms.pwm.config import PWMConfig
 from eigen2.algorithms.pwm.needs import count
 from eigen2.algorithms.pwm.parity import count_parameters
 from eigen2.config import load_config
-from eigen2.harness.training import Host
+from eigen2.harness.host import Host
 from eigen2.store.state import state_bytes
 
 
