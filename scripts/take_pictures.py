@@ -58,7 +58,9 @@ def picture(browser: Any, address: str, name: str, scheme: str, width: int, heig
     target = PICTURES / f"{name}.png"
     page.screenshot(path=target)
     context.close()
-    Image.open(target).convert("RGB").quantize(128).save(target, optimize=True)
+    Image.open(target).convert("RGB").quantize(256, method=Image.Quantize.FASTOCTREE).save(
+        target, optimize=True
+    )
     print(f"{target}  {target.stat().st_size:,} bytes")
 
 

@@ -48,7 +48,7 @@ class CostCurve:
     def sentence(self) -> str:
         return (
             f"The same trades at other costs; {self.charged_bp:g} bp per side were charged. "
-            f"The champion {_earns(self.break_even_bp)}, and {_beats(self.break_even_equal_weight_bp)}."
+            f"The champion {_earns(self.break_even_bp)}; it earns {_beats(self.break_even_equal_weight_bp)}."
         )
 
 
