@@ -18,9 +18,11 @@ from eigen2.harness.tables import from_parquet
 from eigen2.market.canonical import write_canonical
 from eigen2.market.check import check_file, read_prices
 from eigen2.market.config import MarketConfig
+from eigen2.market.findings import UnusableFile
 from eigen2.market.kept import read_kept
 from eigen2.market.load import load_market
 from eigen2.market.shape import market_shape
+from eigen2.market.table import Rules, open_table
 
 WIDE = "date,AAA,BBB\n2020-01-02,10,20\n2020-01-03,11,21\n2020-01-06,12,22\n"
 LONG = (
@@ -263,3 +265,16 @@ def test_a_gzip_file_that_unfolds_beyond_memory_is_refused(
     monkeypatch.setattr("eigen2.bounds.psutil.virtual_memory", lambda: SimpleNamespace(available=5_000_000))
     (finding,) = check_file(path)
     assert "does not fit into memory" in finding.problem
+
+
+def test_parquet_with_other_rows_than_it_says_is_refused(tmp_path: Path) -> None:
+    """As a damaged footer has it; here the file is another one when it is read."""
+    path, days = tmp_path / "prices.parquet", pd.bdate_range("2020-01-01", periods=3)
+    whole = pd.DataFrame({"date": days.astype(str), "symbol": "A", "close": 1.0})
+    whole.to_parquet(path)
+    table = open_table(path, Rules())
+    whole[:0].to_parquet(path)
+    with pytest.raises(UnusableFile, match="has 3 rows and holds 0"):
+        table.read([0, 1], [2])
+    with pytest.raises(UnusableFile, match="first row is missing"):
+        table.sample(1)

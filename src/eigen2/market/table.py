@@ -175,7 +175,10 @@ class ParquetTable(Table):
             return "2020-01-31"
         with _damage_named(self.path), open_regular(self.path) as file:
             batches = pq.ParquetFile(file).iter_batches(1, [0], columns=[self._schema.names[column]])
-            first = next(iter(batches)).column(0)[0].as_py()
+            rows = next(iter(batches), None)
+            if not rows:
+                raise ValueError("its first row is missing")
+            first = rows.column(0)[0].as_py()
         return "" if first is None else str(first).strip()
 
     def read(self, text: Collection[int], numbers: Collection[int]) -> pd.DataFrame:
@@ -183,6 +186,8 @@ class ParquetTable(Table):
         names = [self._schema.names[column] for column in wanted]
         with _damage_named(self.path), open_regular(self.path) as file:
             table = pq.ParquetFile(file, read_dictionary=self._texts()).read(names, use_threads=False)
+            if table.num_rows != self.rows:
+                raise ValueError(f"it says that it has {self.rows:,} rows and holds {table.num_rows:,}")
             for column, name in zip(wanted, names, strict=True):
                 if column not in text and pa.types.is_dictionary(table.schema.field(name).type):
                     at = table.schema.get_field_index(name)
