@@ -77,6 +77,7 @@ def test_a_second_interrupt_exits_at_once(lab: Lab, tmp_path: Path, finished: Pa
     twice = (Moment("phase:evaluate", "SIGINT", 2), Moment("phase:validate", "SIGINT", 2))
     done = stopped(lab, tmp_path, *twice)
     assert done.code == 75
+    assert "Stopped by SIGINT and then SIGINT, at once" in done.err
     assert "2/3" not in done.out
     assert newest(tmp_path / "mine") <= 1
     assert_resumes_to(lab, tmp_path / "mine", finished)
