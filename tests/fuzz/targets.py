@@ -40,7 +40,7 @@ from eigen2.report.reading import RunReader
 from eigen2.store.checkpoints import NONSENSE, Checkpoint
 from eigen2.store.manifest import Manifest, from_bytes, to_bytes
 from eigen2.store.memory import MemoryObjects
-from eigen2.store.objects import Ref
+from eigen2.store.objects import Objects, Ref
 from eigen2.store.retention import live_objects
 from eigen2.store.state import blobs, fingerprint, from_blobs
 
@@ -249,7 +249,7 @@ class StateBlob(Target):
             "latest", 1, "", {name: Ref("0" * 64, len(content)) for name, content in stored.items()}
         )
         fingerprint(state)
-        load_state(self.trainer, Checkpoint(manifest, None), state)  # type: ignore[arg-type]
+        load_state(self.trainer, Checkpoint(manifest, Objects(Path("objects"))), state)
 
     def changed(self, content: bytes, random: Random) -> bytes:
         if random.random() < 0.3:
