@@ -392,7 +392,7 @@ def test_more_threads_than_a_machine_can_start_are_refused(lab: Lab, tmp_path: P
     [
         ("EIO", 4, "the disk fails"), ("ESTALE", 4, "the disk fails"), ("ENOSPC", 4, "free some space"),
         ("EFBIG", 4, "free some space"), ("ENOMEM", 4, "eigen2 plan"), ("EROFS", 2, "make it accessible"),
-        ("EACCES", 2, "make it accessible"),
+        ("EACCES", 2, "make it accessible"), ("ENOENT", 2, "moved or deleted"),
     ],
 )  # fmt: skip
 def test_a_failing_disk_is_one_sentence_without_numbers(number: str, code: int, advice: str) -> None:
@@ -400,7 +400,7 @@ def test_a_failing_disk_is_one_sentence_without_numbers(number: str, code: int, 
 
     value = getattr(errno, number)
     said, found = _disk_words(OSError(value, os.strerror(value), "/some/file"))
-    assert (found, said.startswith("/some/file cannot be used"), advice in said) == (code, True, True)
+    assert (found, said.startswith("/some/file "), advice in said) == (code, True, True)
     assert "Errno" not in said
 
 

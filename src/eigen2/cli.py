@@ -681,6 +681,8 @@ def _disk_words(error: OSError) -> tuple[str, int]:
         return f"{what}; the disk fails: mend it or use another.", ResourceError.exit_code
     if error.errno == errno.ENOMEM:
         return f"{what}; `eigen2 plan` says what memory a run needs.", ResourceError.exit_code
+    if error.errno == errno.ENOENT:
+        return f"{error.filename or 'A file'} is not there; it was moved or deleted.", ConfigError.exit_code
     if error.errno in NOT_WRITABLE:
         return f"{what}; make it accessible, or use another place.", ConfigError.exit_code
     return f"{error}; --debug shows where it happened.", Eigen2Error.exit_code

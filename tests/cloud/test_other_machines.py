@@ -83,7 +83,7 @@ def test_a_disk_that_is_too_small_for_a_pull(place: Place, finished: Path, tmp_p
     # Files take whole pages: what fits by its bytes does not fit.
     pages = (total // 4096 + 3) * 4096
     done = subprocess.run(
-        ["unshare", "--mount", "sh", "-c", FULL_DISK, "sh", disk, f"{served.url}/{NAME}", str(100 << 10), sys.executable,
+        ["unshare", "--mount", "sh", "-c", FULL_DISK, "sh", disk, f"{served.url}/{NAME}", str(total // 2), sys.executable,
          str(pages)],
         capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )  # fmt: skip

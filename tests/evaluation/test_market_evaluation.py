@@ -191,7 +191,7 @@ def test_a_benchmark_is_evaluated_by_its_name(noise):
     _, config = noise
     found = evaluate_named("rebalanced", config, SEED, "validation")
     assert found.facts == evaluate(noise, "rebalanced", "validation").to_json()
-    assert set(found.series) == {"returns", "weights", "trades"}
+    assert set(found.series) == {"returns", "weights", "trades", "growth", "costs", "prices", "fills"}
 
 
 def test_unknown_names_are_refused_with_the_known_ones(sp20):

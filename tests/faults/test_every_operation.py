@@ -13,7 +13,7 @@ TINY = (
     *PENDULUM, "alg.generations=2", "env.max_episode_steps=5", "alg.windows=1", "alg.validation_windows=1",
     "alg.learning_starts=5",
 )  # fmt: skip
-SAMPLE = 40
+SAMPLE = 20
 
 
 @pytest.fixture(scope="module")

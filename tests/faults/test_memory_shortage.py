@@ -43,7 +43,7 @@ def starved(source: str, place: Path, most: int) -> dict[str, Any]:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(("source", "most"), [("c", 20), pytest.param("python", 12, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("source", "most"), [("c", 8), pytest.param("python", 12, marks=pytest.mark.slow)])
 def test_a_save_that_runs_out_of_memory_loses_nothing(tmp_path: Path, source: str, most: int) -> None:
     """`c`: arrays, tensors and buffers. `python`: every object of the interpreter."""
     assert starved(source, tmp_path, most)["ends"]["said"] > most // 2

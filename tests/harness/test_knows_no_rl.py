@@ -31,7 +31,6 @@ from eigen2.harness.directory import find_run
 from eigen2.harness.evaluating import evaluate_run
 from eigen2.harness.export import export_run
 from eigen2.harness.listing import list_runs
-from eigen2.harness.reporting import PAGE_BYTES
 from eigen2.harness.run import Run
 from eigen2.harness.tables import from_parquet
 from eigen2.harness.training import resume_run, start_run
@@ -203,13 +202,13 @@ def test_own_data_that_disappears_while_the_run_trains_is_stored_again(
 
 
 def test_own_data_counts_when_room_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disk, "free_bytes", lambda path: MARGIN_BYTES + 10_000 + PAGE_BYTES)
-    sort(tmp_path, "run.name=fits")
+    monkeypatch.setattr(disk, "free_bytes", lambda path: MARGIN_BYTES + 10_000)
+    sort(tmp_path, "run.name=fits", "run.report=false")
     monkeypatch.setattr(Sorting, "own_data", lambda self: bytes(20_000))
     with pytest.raises(ResourceError, match="of disk space"):
-        sort(tmp_path, "run.name=does_not")
+        sort(tmp_path, "run.name=does_not", "run.report=false")
     assert [found["name"] for found in list_runs(tmp_path)] == ["fits"]
-    sort(tmp_path, "run.name=does_not", "run.keep_data=false")
+    sort(tmp_path, "run.name=does_not", "run.report=false", "run.keep_data=false")
 
 
 def test_series_of_evaluations_stay_with_the_run(tmp_path: Path) -> None:

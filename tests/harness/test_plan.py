@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_lab import ORDERS, PENDULUM, SB3, WORLD_MODEL, Lab
+from command_lab import ORDERS, SB3, WORLD_MODEL, Lab
 
 from eigen2.algorithms import registry
 from eigen2.algorithms.contract import Needs
@@ -60,7 +60,7 @@ def computed(*overrides: str) -> Forecast:
     return planner(*overrides).computed()
 
 
-@pytest.mark.parametrize("overrides", [ORDERS, PENDULUM, WORLD_MODEL, SB3["sac"], SB3["ppo"]])
+@pytest.mark.parametrize("overrides", [ORDERS, WORLD_MODEL, SB3["sac"]])
 def test_plan_prints_what_the_design_promises_and_writes_nothing(
     lab: Lab, tmp_path: Path, overrides: tuple[str, ...]
 ) -> None:

@@ -138,7 +138,8 @@ class Troubles:
         life.root = there
         done = self.world.end(started, 0, 2, 5, 75)
         # A resume that had not opened the run yet finds none.
-        if done.code == 2 and "No run called" not in done.err:
+        gone = "No run called" in done.err or "moved or deleted" in done.err
+        if done.code == 2 and not gone:
             self.world.problem(f"moved under its trainer, which called it a wrong command: {done.err}", done)
         if before.exists():
             self.world.problem(f"{before} was made anew after it was moved", done)
