@@ -32,10 +32,15 @@ def compare(overrides: tuple[str, ...]) -> dict[str, dict[str, Any]]:
     with tempfile.TemporaryDirectory() as root:
         places = (f"run.root={root}/runs", f"cloud.url=file://{root}/bucket")
         planned = _command("plan", *overrides, *places)
-        trained = Path(_command("train", *overrides, *places)["run"])
+        told = _command("train", *overrides, *places)
+        trained = Path(told["run"])
         noted = json.loads((trained / "run.json").read_text())
         disk = sum(path.stat().st_size for path in trained.rglob("*") if path.is_file())
-    return {"plan": planned, "start": noted["forecast"], "actual": {**noted["actual"], "disk_bytes": disk}}
+    return {
+        "plan": planned,
+        "start": noted["forecast"],
+        "actual": {**noted["actual"], "disk_bytes": disk, "upload_bytes": told["cloud"]["sent_bytes"]},
+    }
 
 
 def _command(verb: str, *words: str) -> dict[str, Any]:

@@ -257,7 +257,7 @@ def _drained(uploader: "Uploader", run: Run, cloud: Cloud, console: Console) -> 
     if left is None:
         _collect_garbage(run)
         sayer(console)(f"cloud: everything is in {url}")
-        return {"cloud": {"url": url, "complete": True}}
+        return {"cloud": {"url": url, "complete": True, "sent_bytes": uploader.mirror.image.sent_bytes}}
     sayer(console)(f"cloud: {left.words()} `eigen2 sync push {run.path}` sends it to {url}.")
     return {"cloud": {"url": url, "complete": False, "objects": left.objects, "bytes": left.bytes}}
 
