@@ -15,7 +15,7 @@ from rich.console import Console
 
 from eigen2.errors import StoppedEarly
 from eigen2.harness.journal import read_log
-from eigen2.harness.signals import StopSignals
+from eigen2.harness.signals import Interrupted, StopSignals, stoppable
 from eigen2.harness.training import resume_run, start_run
 
 
@@ -174,3 +174,17 @@ def test_a_run_that_was_started_with_nohup_outlives_its_terminal() -> None:
             assert signals.received is None
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+def test_an_error_that_an_interruption_turns_into_is_a_stop() -> None:
+    def interrupted_library() -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            signal.pause()
+        except Interrupted:
+            raise KeyError("half-made") from None
+
+    with pytest.raises(StoppedEarly, match="Stopped by SIGTERM before the run began"), stoppable():
+        interrupted_library()
+    with pytest.raises(KeyError), stoppable():
+        raise KeyError("no signal")

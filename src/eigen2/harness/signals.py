@@ -37,6 +37,8 @@ class StopSignals:
         self._patient = patient
         self.received: str | None = None
         """What asked for a stop."""
+        self.broken_off = False
+        """Whether the work was interrupted."""
         self._in_step = False
         self._previous: dict[int, Any] = {}
 
@@ -93,6 +95,7 @@ class StopSignals:
             return
         self.received = signal.Signals(number).name
         if not self._patient:
+            self.broken_off = True
             raise Interrupted
         signal.setitimer(signal.ITIMER_REAL, max(self.grace_seconds, 1e-3))
 
@@ -111,5 +114,8 @@ def stoppable() -> Iterator[StopSignals]:
     with StopSignals(patient=False) as signals:
         try:
             yield signals
-        except Interrupted:
-            raise StoppedEarly(f"Stopped by {signals.received} {signals.outlook}.") from None
+        except (Interrupted, Exception) as error:
+            # A library that is interrupted while it cleans up may raise an error of its own instead.
+            if not signals.broken_off:
+                raise
+            raise StoppedEarly(f"Stopped by {signals.received} {signals.outlook}.") from error
