@@ -186,6 +186,9 @@ class Lab:
             arguments = (*arguments, "run.report=false")
         self._count += 1
         out, err = (self.directory / f"command-{self._count}.{kind}" for kind in ("out", "err"))
+        for path in (out, err):
+            # A command that a signal ends before it opens them has said nothing.
+            path.touch()
         answer = self.ask(
             {
                 "arguments": [str(argument) for argument in arguments],
