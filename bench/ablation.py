@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 from scipy import stats
+
 from side_by_side import run_all
 
 FIRST_SEED = 301
