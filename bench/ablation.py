@@ -155,6 +155,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("suite", nargs="?", choices=["erl", *TASKS])
+    parser.add_argument("--base", default="", help="overrides of all runs")
     parser.add_argument("--arm", action="append", default=[], help="NAME OVERRIDE ...")
     parser.add_argument("--seeds", type=int, default=12)
     parser.add_argument("--first-seed", type=int, default=FIRST_SEED)
@@ -169,7 +170,8 @@ def main() -> None:
         suite, words, seed, budget = options.one
         print(json.dumps(one_run(suite, words, int(seed), float(budget))))
         return
-    arms = {"base": ""} | {name: words for name, _, words in (arm.partition(" ") for arm in options.arm)}
+    named = (arm.partition(" ") for arm in options.arm)
+    arms = {"base": options.base} | {name: f"{options.base} {words}".strip() for name, _, words in named}
     seeds = range(options.first_seed, options.first_seed + options.seeds)
     wanted = [(options.suite, words, seed, options.budget) for seed in seeds for words in arms.values()]
     done = finished(options.out)
@@ -191,17 +193,18 @@ def summarise(
 ) -> dict[str, Any]:
     """Print the table; return the flat JSON object."""
     by_cell: dict[str, list[float]] = defaultdict(list)
-    for seed in seeds:
-        by_cell[str(runs["", seed]["cell"])].append(runs["", seed]["score"])
-    market = runs["", seeds[0]]["suite"] == "erl"
+    bases = {seed: runs[arms["base"], seed] for seed in seeds}
+    for run in bases.values():
+        by_cell[str(run["cell"])].append(run["score"])
+    market = bases[seeds[0]]["suite"] == "erl"
     unit = {cell: 1.0 if market else abs(float(np.mean(scores))) for cell, scores in by_cell.items()}
     flat: dict[str, Any] = {"seeds": len(seeds)}
     print(f"{'arm':24} {'score':>7} {'steps':>7} {'base - arm':>11}  95 % interval")
     for name, words in arms.items():
         # The cell of the base: an arm may choose another preset.
-        scale = np.array([unit[str(runs["", seed]["cell"])] for seed in seeds])
+        scale = np.array([unit[str(bases[seed]["cell"])] for seed in seeds])
         mine = np.array([runs[words, seed]["score"] for seed in seeds]) / scale
-        base = np.array([runs["", seed]["score"] for seed in seeds]) / scale
+        base = np.array([bases[seed]["score"] for seed in seeds]) / scale
         steps = float(np.mean([runs[words, seed]["steps"] for seed in seeds]))
         gain = base - mine
         error = float(gain.std(ddof=1)) / len(gain) ** 0.5
