@@ -126,7 +126,9 @@ class Soak:
         world.command("verify", twin.path, allowed=(5,))
         for verb in self.stream.sample(("evaluate", "fingerprint", "memory", "runs"), 2):
             path = ("--root", twin.root) if verb == "runs" else (twin.path,)
-            world.command(verb, *path, allowed=(0, 5))
+            # Before the first step some algorithms have no champion to evaluate.
+            early = (2,) if verb == "evaluate" and life.committed == 0 else ()
+            world.command(verb, *path, allowed=(0, 5, *early))
         if self.stream.random() < 0.5:
             self._repair_from(life, twin)
         else:
