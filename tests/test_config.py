@@ -43,6 +43,20 @@ def test_an_unknown_key_names_the_nearest_one(typo: str, nearest: str) -> None:
     assert f"did you mean `{nearest}`?" in refusal(typo)
 
 
+def test_a_constant_is_stored_and_cannot_be_chosen() -> None:
+    config = load_config()
+    assert config.model_dump()["alg"]["policy_delay"] == 2
+    assert refusal("alg.policy_delay=3") == "`alg.policy_delay` is no setting: it is 2; leave it out."
+    assert "policy_delay" not in config_facts([])["config"]["alg"]
+
+
+def test_a_stored_constant_counts_although_it_is_another_now() -> None:
+    values = load_config().model_dump(mode="json")
+    values["alg"]["policy_delay"] = 3
+    stored = validate(values, stored=True)
+    assert load_config(["alg.generations=30"], stored).model_dump()["alg"]["policy_delay"] == 3
+
+
 def test_a_key_that_resembles_nothing_points_to_the_list() -> None:
     assert "--show-config" in refusal("zzz.qqq=1")
 

@@ -22,7 +22,7 @@ from eigen2.envs.config import GymConfig, TradingConfig
 from eigen2.envs.control.config import ControlConfig, TasksConfig
 from eigen2.errors import ConfigError
 from eigen2.replay.config import ReplayConfig
-from eigen2.section import OPERATES, STORED, Section, computing
+from eigen2.section import OPERATES, STORED, Section, computing, constants, retired_keys
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
@@ -125,7 +125,14 @@ def load_config(overrides: Sequence[str] = (), base: Config | None = None) -> Co
     known = dict(_leaves(dumped))
     for override in values:
         _refuse_unknown(override, known, base)
-    return validate(_composed(dumped, [_line(o, base) for o in values])) if values else base
+    if not values:
+        return base
+    config = validate(_composed(dumped, [_line(o, base) for o in values]))
+    before, after = constants(base), constants(config)
+    for key, value in before.items():
+        if after.get(key, value) != value:
+            raise ConfigError(f"`{key}` is no setting: it is {value}; leave it out.")
+    return config
 
 
 def _composed(values: Mapping[str, Any], overrides: Sequence[str]) -> Any:
@@ -186,6 +193,14 @@ def validate(values: Any, stored: bool = False) -> Config:
     if reason is not None:
         raise ConfigError(reason)
     return config
+
+
+def retired(stored: Any) -> dict[str, Any]:
+    """Dotted key -> value, of the mechanisms that a stored config has on and this version no longer has."""
+    alg = stored.get("alg") if isinstance(stored, Mapping) else None
+    if not isinstance(alg, Mapping) or not isinstance(alg.get("kind"), str):
+        return {}
+    return retired_keys(registry.algorithm(alg["kind"]).config, alg, "alg.")
 
 
 def differences(a: Config, b: Config) -> dict[str, tuple[Any, Any]]:
@@ -320,11 +335,21 @@ def _refuse_unknown(override: "Override", known: Mapping[str, Any], base: Config
     if key in renamed:
         raise ConfigError(f"`{key}` is now called `{renamed[key]}`.")
     group, _, name = key.partition(".")
-    if group in sections and name in sections[group].gone:
+    if group in sections and name in _no_longer(sections[group]):
         raise ConfigError(f"`{key}` is no longer there; leave it out.")
     raise ConfigError(
         f"Unknown key `{key}`{_nearest(key, list(known))}; `eigen2 train --show-config` lists all keys."
     )
+
+
+def _no_longer(section: Section, prefix: str = "") -> set[str]:
+    """Dotted names of the keys that a section, or one inside it, no longer has."""
+    found = {f"{prefix}{name}" for name in (*section.gone, *section.retired)}
+    for name in type(section).model_fields:
+        value = getattr(section, name)
+        if isinstance(value, Section):
+            found |= _no_longer(value, f"{prefix}{name}.")
+    return found
 
 
 def _nearest(name: str, names: Sequence[str]) -> str:

@@ -6,7 +6,11 @@ that was renamed names its former name, `json_schema_extra=was("old")`, so that 
 may name a file of the user's is annotated `OwnFile`: the run's identity holds a fingerprint of what is in the file, so
 where it lies does not count. A key whose default is not what runs did before there was the key names what they did,
 `json_schema_extra=before(value)`: stored configs that do not have the key read so. A key that is no longer there is named
-in its section's `gone`, with the values that mean what is done now: stored configs with one of them still read.
+in its section's `gone`, with the values that mean what is done now: stored configs with one of them still read. A key of
+a mechanism that a run can go on without is named in `retired` instead, with the values under which it did nothing: a
+stored config with any value reads, and `retired_keys` says what the run goes on without. A key that is declared with
+`json_schema_extra=CONSTANT` is no setting: nobody can override it and no page lists it. It is a key so that runs store it,
+and go on with their own value in a version that has another.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, ValidationInfo, model_validator
 from pydantic.fields import FieldInfo
 
 OPERATES: dict[str, Any] = {"operates": True}
+CONSTANT: dict[str, Any] = {"constant": True}
 
 
 def was(*names: str) -> dict[str, Any]:
@@ -56,6 +61,7 @@ class MayImport:
 class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     gone: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
+    retired: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
 
     @model_validator(mode="before")
     @classmethod
@@ -73,8 +79,10 @@ class Section(BaseModel):
 
     @classmethod
     def _is_gone(cls, name: str, value: Any) -> bool:
-        if name not in cls.gone or name in cls.model_fields:
+        if name in cls.model_fields:
             return False
+        if name not in cls.gone:
+            return name in cls.retired
         same = cls.gone[name]
         if same != ANY_VALUE and value not in same:
             raise ValueError(f"{name}={value} is no longer there")
@@ -100,6 +108,45 @@ def computing(section: Section) -> dict[str, Any]:
         else:
             kept[name] = section.model_dump(mode="json")[name]
     return kept
+
+
+def settings_of(section: Section) -> dict[str, Any]:
+    """The keys that can be chosen, as nested JSON values."""
+    kept: dict[str, Any] = {}
+    for name, field in type(section).model_fields.items():
+        value = getattr(section, name)
+        if not constant(field):
+            kept[name] = (
+                settings_of(value) if isinstance(value, Section) else section.model_dump(mode="json")[name]
+            )
+    return kept
+
+
+def constants(section: Section, prefix: str = "") -> dict[str, Any]:
+    """Dotted key -> value, of the keys that nobody can choose."""
+    found: dict[str, Any] = {}
+    for name, field in type(section).model_fields.items():
+        value = getattr(section, name)
+        if isinstance(value, Section):
+            found |= constants(value, f"{prefix}{name}.")
+        elif constant(field):
+            found[f"{prefix}{name}"] = value
+    return found
+
+
+def retired_keys(cls: type[Section], values: Any, prefix: str = "") -> dict[str, Any]:
+    """Dotted key -> value, of the mechanisms in a stored section that are no longer there and did something."""
+    if not isinstance(values, Mapping):
+        return {}
+    found = {
+        f"{prefix}{name}": values[name]
+        for name, idle in cls.retired.items()
+        if name in values and values[name] not in idle
+    }
+    for name, field in cls.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
+            found |= retired_keys(field.annotation, values.get(name), f"{prefix}{name}.")
+    return found
 
 
 def own_file_keys(section: Section, prefix: str = "") -> set[str]:
@@ -131,6 +178,10 @@ def importing(section: Section, prefix: str = "") -> dict[str, str]:
 
 def operates(field: FieldInfo) -> bool:
     return bool(_mark(field, "operates"))
+
+
+def constant(field: FieldInfo) -> bool:
+    return bool(_mark(field, "constant"))
 
 
 def _walk(cls: type[Section], prefix: str = "") -> Iterator[tuple[str, FieldInfo, type[Section]]]:

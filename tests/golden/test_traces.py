@@ -21,8 +21,7 @@ MARKET = (
     "env.data=planted_reversal", "env.target_fill=same_close", "env.synthetic.days=500", "env.synthetic.symbols=5", "env.window=8",
     "env.trading_days=30", "env.settlement_days=5", "env.max_holding_days=5", "env.validation_days=60",
     "env.holdout_days=60", "env.embargo_days=5", "alg.population=8", "alg.generations=8", "alg.windows=3",
-    "alg.validation_windows=3", "alg.batch=32", "alg.hidden=8", "alg.learning_starts=500", "alg.direct_days=8",
-    "alg.direct_runs=4", "replay.capacity=4000", "seed=3",
+    "alg.validation_windows=3", "alg.batch=32", "alg.hidden=8", "alg.learning_starts=500", "replay.capacity=4000", "seed=3",
 )  # fmt: skip
 """The presets as they are, only smaller: training schedule, warm-up, CEM, direct gradient and its noise are on."""
 WORLD_MODEL = (

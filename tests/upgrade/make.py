@@ -21,7 +21,7 @@ from eigen2.store.seals import json_text, sealed_record, sealed_text  # noqa: E4
 
 LONGER = "alg.generations=4"
 KINDS = {
-    "erl_orders": (*ORDERS, LONGER, "alg.direct_steps=2", "alg.direct_days=8", "alg.direct_runs=2"),
+    "erl_orders": (*ORDERS, LONGER, "alg.direct_steps=2"),
     "erl_weights": (*WEIGHTS, LONGER),
     "erl_gym": (*PENDULUM, LONGER),
     "erl_parity": (*PENDULUM, LONGER, "checkpoint.parity=0.2"),

@@ -12,13 +12,14 @@ Result = TypeVar("Result")
 
 
 def config_facts(overrides: Sequence[str], log_dir: Path | None = None) -> dict[str, Any]:
-    """The resolved config, and what differs from its presets."""
+    """The settings as they resolve, and what differs from their presets."""
     from eigen2.config import differences, preset_config, resolve
+    from eigen2.section import settings_of
 
     config = resolve(overrides, log_dir)
     changed = differences(preset_config(config.presets), config)
     return {
-        "config": config.model_dump(mode="json"),
+        "config": settings_of(config),
         "presets": config.presets,
         "differences": {key: {"preset": before, "now": after} for key, (before, after) in changed.items()},
     }

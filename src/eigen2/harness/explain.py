@@ -20,7 +20,7 @@ from pydantic_core import PydanticUndefined
 from eigen2.algorithms import registry
 from eigen2.config import Config, config_choices, preset_config
 from eigen2.errors import ConfigError
-from eigen2.section import Section, operates
+from eigen2.section import Section, constant, operates
 
 PLAIN = {int: "whole number", float: "number", bool: "true or false", str: "text", Path: "path"}
 BOUNDS = {"ge": "at least {}", "gt": "more than {}", "le": "at most {}", "lt": "less than {}"}
@@ -114,7 +114,7 @@ def _settings(section: type[Section], prefix: str, of: str) -> Iterator[Setting]
         kind = _bare(field.annotation)
         if isinstance(kind, type) and issubclass(kind, Section):
             yield from _settings(kind, f"{prefix}{name}.", of)
-        elif name != "kind":
+        elif name != "kind" and not constant(field):
             yield _setting(section, name, field, prefix, of)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any
 
-from eigen2.config import Config, computing_differences, validate
+from eigen2.config import Config, computing_differences, retired, validate
 from eigen2.errors import ConfigError, DamagedStateError
 from eigen2.harness.run import Run
 from eigen2.section import computing
@@ -47,6 +47,17 @@ def check_config(run: Run, stored: Mapping[str, Any], config: Config) -> None:
             raise ConfigError(f"{edited}; restore it or start a new run.")
     elif changed := computing_differences(_readable(stored), config):
         raise ConfigError(f"{edited} ({described(changed)}); restore it or start a new run.")
+
+
+def retired_sentences(run: Run, stored: Mapping[str, Any]) -> tuple[str, ...]:
+    """What a checkpoint was trained with and this version no longer has: training goes on without it."""
+    # Checkpoints of format 1 rely on the words of config.yaml.
+    found = retired(stored.get("config", run.raw_config()))
+    return tuple(
+        f"{key}={value}, with which this run was trained, is no longer there in version {version('eigen2')}: training goes on "
+        "without it, and no longer computes what the version that began the run would have."
+        for key, value in found.items()
+    )
 
 
 def check_data(stored: Mapping[str, Any], data_fingerprint: str) -> None:

@@ -7,7 +7,7 @@ sizes, room on the disk - is refused before anything is written; a resumed one i
 import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,13 @@ from eigen2.harness.directory import absolute, check_name, create_run, find_run
 from eigen2.harness.evaluating import VALIDATION
 from eigen2.harness.healing import newest_healed
 from eigen2.harness.host import Host
-from eigen2.harness.identity import check_config, check_data, check_resumable, identity
+from eigen2.harness.identity import (
+    check_config,
+    check_data,
+    check_resumable,
+    identity,
+    retired_sentences,
+)
 from eigen2.harness.loop import restore, train
 from eigen2.harness.outcome import note_actual
 from eigen2.harness.own_data import OwnData, kept_file, missing_data_explained, names_own_file
@@ -198,6 +204,7 @@ def _resumed(
             if known is not None:
                 check_data(known.manifest.identity, experiment.data_fingerprint)
             if checkpoint is not None:
+                checkpoint = _without_retired(run, checkpoint)
                 facts |= _restored(run, config, experiment, checkpoint, screen.say)
             if run.raw_config() != config.model_dump(mode="json") or not holds(run.config_file):
                 run.write_config(config)
@@ -316,6 +323,13 @@ def _restored(
     for sentence in found:
         say(f"{sentence}; training does not need it.")
     return {"damage": found} if found else {}
+
+
+def _without_retired(run: Run, checkpoint: Checkpoint) -> Checkpoint:
+    """The checkpoint, noting what its training goes on without; every later checkpoint says so too."""
+    news = retired_sentences(run, checkpoint.manifest.identity)
+    inexact = tuple(dict.fromkeys((*checkpoint.manifest.inexact, *news)))
+    return replace(checkpoint, manifest=replace(checkpoint.manifest, inexact=inexact))
 
 
 def _step_of(run: Run) -> int:

@@ -8,7 +8,7 @@ from eigen2.algorithms import registry
 from eigen2.algorithms.contract import Trainer
 from eigen2.errors import ConfigError, DamagedStateError
 from eigen2.harness.host import Host
-from eigen2.harness.identity import check_config
+from eigen2.harness.identity import check_config, retired_sentences
 from eigen2.harness.loop import restore
 from eigen2.harness.own_data import kept_file, missing_data_explained
 from eigen2.harness.run import Run
@@ -87,7 +87,7 @@ def _prove(run: Run, say: Callable[[str], None]) -> Proof:
         raise ConfigError(
             "The previous checkpoint has no replay of its own (replay.every > 1): nothing to prove."
         )
-    for sentence in after.manifest.inexact:
+    for sentence in (*after.manifest.inexact, *retired_sentences(run, before.manifest.identity)):
         say(sentence)
     config = run.read_config()
     check_config(run, before.manifest.identity, config)

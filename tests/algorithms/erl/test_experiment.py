@@ -20,9 +20,8 @@ MARKET = (
     "env.data=planted_reversal", "env.synthetic.days=300", "env.synthetic.symbols=4", "env.window=8",
     "env.trading_days=12", "env.settlement_days=3", "env.max_holding_days=4", "env.validation_days=40",
     "env.holdout_days=40", "env.embargo_days=4", "alg.validation_windows=2", "alg.direct_steps=2",
-    "alg.direct_days=8", "alg.direct_runs=2",
 )  # fmt: skip
-PENDULUM = ("env=pendulum", "alg.explore_episodes=1")
+PENDULUM = ("env=pendulum",)
 TINY = (
     "alg.population=4", "alg.generations=3", "alg.windows=2", "alg.learners=1", "alg.elites=1", "alg.hidden=8",
     "alg.gradient_steps=3", "alg.batch=16", "alg.learning_starts=50", "replay.capacity=5000", "seed=3",

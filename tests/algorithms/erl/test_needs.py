@@ -18,7 +18,7 @@ from eigen2.store.state import state_bytes
 CONFIGS = {
     "orders": ORDERS,
     "weights": WEIGHTS,
-    "deep": (*ORDERS, "alg.encoder_layers=2", "alg.direct_steps=2", "alg.direct_days=8"),
+    "deep": (*ORDERS, "alg.encoder_layers=2", "alg.direct_steps=2"),
     "layer": (*ORDERS, "alg.variation=layer"),
     "control": PENDULUM,
 }

@@ -12,7 +12,7 @@ from eigen2.envs.control.catalogue import control_task
 from eigen2.errors import ConfigError, DamagedStateError
 from eigen2.nets.stacked import agents_in, flatten, take
 
-OPERATORS = ["cem", "layer", "genetic", "none"]
+OPERATORS = ["cem", "layer", "none"]
 WORLDS = {
     "weights": {"actions": "weights"},
     "orders": {"actions": "orders"},

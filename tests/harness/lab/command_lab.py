@@ -24,7 +24,7 @@ ORDERS = (
 )  # fmt: skip
 """Four agents, three generations, four symbols: less than a second of training."""
 WEIGHTS = (
-    *ORDERS, "env.actions=weights", "alg.direct_steps=2", "alg.direct_days=8", "alg.direct_runs=2",
+    *ORDERS, "env.actions=weights", "alg.direct_steps=2",
 )  # fmt: skip
 PENDULUM = ("env=gym", "env.id=Pendulum-v1", "env.max_episode_steps=20", *ALGORITHM)
 SMALL_PWM = (

@@ -1,17 +1,18 @@
 """What the ERL algorithm can be told."""
 
+import math
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
 from eigen2.algorithms.contract import AlgorithmConfig
-from eigen2.section import ANY_VALUE, OPERATES, was
+from eigen2.section import ANY_VALUE, CONSTANT, OPERATES, was
 
 
 class ERLConfig(AlgorithmConfig):
     """A population of DDPG agents that learns by gradient and by evolution."""
 
-    gone = {"hall_of_fame": ANY_VALUE, "encoder": ("causal",)}
+    gone = {"hall_of_fame": ANY_VALUE, "encoder": ("causal",), "mutation_rate": ANY_VALUE}
 
     kind: Literal["erl"] = "erl"
     population: int = Field(16, ge=2)
@@ -35,8 +36,6 @@ class ERLConfig(AlgorithmConfig):
     """Updates per learner and generation."""
     batch: int = Field(128, ge=1)
     """Transitions per update."""
-    run_length: int = Field(16, ge=1)
-    """Consecutive days per drawn sequence on markets, so that their windows are shared."""
     learning_starts: int = Field(2_000, ge=0)
     """Transitions in replay before gradient training begins."""
     actor_lr: float = Field(3e-4, gt=0)
@@ -45,56 +44,28 @@ class ERLConfig(AlgorithmConfig):
     """Learning rate of the critics."""
     gamma: float = Field(0.95, ge=0, lt=1)
     """Discount of a day, or of a step of the environment."""
-    n_step: int = Field(5, ge=1)
-    """Days of real reward before the critic takes over."""
-    tau: float = Field(0.01, gt=0, le=1)
-    """Step of the target networks towards the trained ones."""
-    policy_delay: int = Field(2, ge=1)
-    """Critic updates per actor update."""
-    target_noise: float = Field(0.1, ge=0)
-    """Smoothing noise on target actions, clipped at 2.5 deviations."""
-    action_penalty: float = Field(0.02, ge=0)
-    """Weight of the squared pre-activation of actions in the actor's loss: keeps them off the flat ends."""
-    clip: float = Field(1.0, gt=0)
-    """Largest gradient norm of one agent's network."""
     exploration: float = Field(0.1, ge=0)
     """Deviation of the noise in `explore_episodes`, in units of half the action's range."""
-    explore_episodes: int = Field(0, ge=0)
-    """Noisy episodes of each learner per generation, for replay alone."""
     direct_steps: int = Field(0, ge=0)
     """Steps of the direct gradient through the accounting per learner and generation (markets only)."""
-    direct_lr: float = Field(1e-3, gt=0)
-    """Learning rate along the direct gradient."""
     direct_noise: float = Field(0.0, ge=0)
     """Deviation of the noise on the learners' weights while the direct gradient is taken, in units of each layer's weights:
     they climb what their neighbourhood earns, as CEM does, and fit the training days less closely."""
-    direct_runs: int = Field(16, ge=1)
-    """Runs of consecutive days per direct step."""
-    direct_days: int = Field(32, ge=1)
-    """Length of such a run."""
 
-    variation: Literal["cem", "layer", "genetic", "tournament", "none"] = "cem"
-    """How new agents arise: cem samples around the better half's mean; layer scales noise to each layer;
-    genetic is the original's blend and 20 % mutation; tournament is for populations in which all agents learn: after each
-    training, children of the fitter ones take the places of all but the elites; none is gradient alone."""
+    variation: Literal["cem", "layer", "tournament", "none"] = "cem"
+    """How new agents arise: cem samples around the better half's mean; layer blends parents and mutates elites; tournament
+    is for populations in which all agents learn: after each training, children of the fitter ones take the places of all
+    but the elites; none is gradient alone."""
     elites: int = Field(4, ge=1)
     """Best agents that survive unchanged."""
-    tournament: int = Field(3, ge=1)
-    """Agents drawn per parent choice."""
     crossover: float = Field(0.5, ge=0, le=1)
     """Share of the bred agents that blend two parents; the rest are mutants of elites (not for cem)."""
-    mutation_rate: float = Field(0.2, gt=0, le=1)
-    """Share of weights the genetic operator changes."""
     mutation_std: float = Field(0.05, gt=0)
-    """Size of a mutation, in the units of the operator."""
+    """Size of a mutation, in units of each layer's weights (not for cem)."""
     warmup_generations: int = Field(1, ge=1, json_schema_extra=was("founding"))
     """Generations in which independent agents learn, before the best of them becomes the mean of CEM's search distribution."""
     cem_std: float = Field(0.3, gt=0)
     """Starting deviation of CEM's search distribution, in units of each layer's weights."""
-    cem_floor: float = Field(0.1, ge=0)
-    """Deviation added to it in each generation, so that it does not collapse, in the same units."""
-    cem_decay: float = Field(0.9, gt=0, le=1)
-    """Factor on the square of `cem_floor` per generation."""
     stall_generations: int = Field(3, ge=1)
     """Generations without a better validation before mutation grows."""
     stall_factor: float = Field(1.5, ge=1)
@@ -106,6 +77,47 @@ class ERLConfig(AlgorithmConfig):
     """Dilated convolutions after the pointwise layer; their reach doubles each time, within `env.window`."""
     block: int = Field(4, ge=1)
     """Agents computed together: the unit of work for workers and the bound on memory."""
+
+    # Constants of the algorithm, some of them other on markets than on control tasks.
+
+    n_step: int = Field(5, ge=1, json_schema_extra=CONSTANT)
+    """Days of real reward before the critic takes over."""
+    run_length: int = Field(16, ge=1, json_schema_extra=CONSTANT)
+    """Consecutive days per drawn sequence on markets, so that their windows are shared."""
+    tau: float = Field(0.01, gt=0, le=1, json_schema_extra=CONSTANT)
+    """Step of the target networks towards the trained ones."""
+    policy_delay: int = Field(2, ge=1, json_schema_extra=CONSTANT)
+    """Critic updates per actor update."""
+    target_noise: float = Field(0.1, ge=0, json_schema_extra=CONSTANT)
+    """Smoothing noise on target actions, clipped at 2.5 deviations."""
+    action_penalty: float = Field(0.02, ge=0, json_schema_extra=CONSTANT)
+    """Weight of the squared pre-activation of actions in the actor's loss: keeps them off the flat ends."""
+    clip: float = Field(1.0, gt=0, json_schema_extra=CONSTANT)
+    """Largest gradient norm of one agent's network."""
+    explore_episodes: int = Field(0, ge=0, json_schema_extra=CONSTANT)
+    """Noisy episodes of each learner per generation, for replay alone."""
+    direct_lr: float = Field(1e-3, gt=0, json_schema_extra=CONSTANT)
+    """Learning rate along the direct gradient."""
+    direct_runs: int | None = Field(None, ge=1, json_schema_extra=CONSTANT)
+    """Runs of consecutive days per direct step; null is an eighth of `batch`."""
+    direct_days: int | None = Field(None, ge=1, json_schema_extra=CONSTANT)
+    """Length of such a run; null is a quarter of an episode's trading days, at most 32."""
+    tournament: int = Field(3, ge=1, json_schema_extra=CONSTANT)
+    """Agents drawn per parent choice."""
+    cem_floor: float = Field(0.1, ge=0, json_schema_extra=CONSTANT)
+    """Deviation added to CEM's search distribution in each generation, so that it does not collapse, in units of each layer's
+    weights."""
+    cem_decay: float = Field(0.9, gt=0, le=1, json_schema_extra=CONSTANT)
+    """Factor on the square of `cem_floor` per generation."""
+
+    @property
+    def runs(self) -> int:
+        """Runs of consecutive days per direct step."""
+        return self.direct_runs or max(1, self.batch // 8)
+
+    def run_days(self, trading_days: int) -> int:
+        """Days of such a run in episodes of so many trading days."""
+        return self.direct_days or min(32, math.ceil(trading_days / 4))
 
     @property
     def survivors(self) -> int:

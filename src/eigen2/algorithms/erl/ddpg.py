@@ -79,7 +79,7 @@ class Learners:
             name: self.config.direct_noise * layer_size(value.detach()) for name, value in self.actor.items()
         }
         for done in range(1, self.config.direct_steps + 1):
-            drawn = direct.draw(replay, self.config.direct_runs, self.config.direct_days)
+            drawn = direct.draw(replay, self.config.runs, direct.days)
             noise = {
                 name: spread[name] * torch.randn(value.shape, generator=rng)
                 for name, value in self.actor.items()
@@ -96,7 +96,7 @@ class Learners:
             nearby = {name: value + noise[name].to(value.device) for name, value in self.actor.items()}
             return self._differentiated(direct.loss(nearby, drawn, runs), self.actor)
 
-        loss, gradients = self.micro_batches.gradients("direct gradient", self.config.direct_runs, compute)
+        loss, gradients = self.micro_batches.gradients("direct gradient", self.config.runs, compute)
         self._step(self.direct_optimiser, gradients, self.actor, "actor")
         return loss
 

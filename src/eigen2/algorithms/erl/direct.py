@@ -40,6 +40,7 @@ class DirectGradient:
             for table in (overnight, intraday)
         )
         self.costs = CostModel.of(task.env)
+        self.days = task.alg.run_days(task.env.trading_days)
 
     def draw(self, replay: Replay, runs: int, length: int) -> dict[str, Tensor]:
         """Observations `[day, run, ...]` of `length` days and the one after."""

@@ -39,15 +39,6 @@ def blend(first: Params, second: Params, share: float) -> Params:
     return {name: share * first[name] + (1.0 - share) * second[name] for name in first}
 
 
-def mutate_sparse(parent: Params, rate: float, std: float, rng: torch.Generator) -> Params:
-    """The original's mutation: gaussian noise on a random share of all weights."""
-    child = {}
-    for name, value in parent.items():
-        chosen = torch.rand(value.shape, generator=rng) < rate
-        child[name] = value + std * torch.randn(value.shape, generator=rng) * chosen
-    return child
-
-
 def mutate_layers(parent: Params, std: float, rng: torch.Generator) -> Params:
     """Gaussian noise on every weight, scaled by its own layer's root mean square (at least 0.1 for fresh biases)."""
     child = {}

@@ -50,8 +50,8 @@ LINE = 155
 """A line of lineage.jsonl."""
 CONTROL_PACKED = 0.9
 """What compression leaves of transitions: observations are noise."""
-KNOBS = ("replay.capacity", "alg.block", "alg.batch", "alg.direct_runs", "alg.hidden", "alg.population", "alg.windows",
-         "alg.validation_windows", "alg.run_length", "alg.learners", "workers", "env.synthetic.symbols",
+KNOBS = ("replay.capacity", "alg.block", "alg.batch", "alg.hidden", "alg.population", "alg.windows",
+         "alg.validation_windows", "alg.learners", "workers", "env.synthetic.symbols",
          "env.synthetic.days", "alg.generations")  # fmt: skip
 
 
@@ -157,7 +157,7 @@ class MarketActivations:
         if alg.learners and alg.gradient_steps:
             found["train"] = self._gradient(2 * alg.learners, alg.batch, CELL_KEPT)
         if alg.learners and alg.direct_steps:
-            rows = alg.direct_runs * alg.direct_days
+            rows = alg.runs * alg.run_days(env.trading_days)
             found["direct"] = self._gradient(alg.learners, rows, CELL_KEPT + BOOKS_KEPT)
         return found
 

@@ -70,6 +70,9 @@ class LearnerBatch:
 class DirectLoss(Protocol):
     """A loss that is differentiable through the world itself."""
 
+    days: int
+    """Steps of a sequence."""
+
     def draw(self, replay: Replay, runs: int, length: int) -> Any:
         """`runs` sequences of `length` steps."""
         ...

@@ -59,19 +59,10 @@ class Variation:
                 births.append(Birth("crossover", (first, second)))
             else:
                 parent = best[int(choice.integers(len(best)))]
-                children.append(self._mutant(take(actors, [parent]), boost, noise))
-                births.append(Birth(f"mutation.{self._mutation}", (parent,)))
+                std = self.config.mutation_std * boost
+                children.append(evolution.mutate_layers(take(actors, [parent]), std, noise))
+                births.append(Birth("mutation.layer", (parent,)))
         return concatenate(children), births
-
-    @property
-    def _mutation(self) -> str:
-        return "layer" if self.config.variation == "tournament" else self.config.variation
-
-    def _mutant(self, parent: Params, boost: float, noise: torch.Generator) -> Params:
-        std = self.config.mutation_std * boost
-        if self.config.variation == "genetic":
-            return evolution.mutate_sparse(parent, self.config.mutation_rate, std, noise)
-        return evolution.mutate_layers(parent, std, noise)
 
     def _cem(
         self,
