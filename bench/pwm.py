@@ -2,9 +2,10 @@
 
     ./run bench pwm [--quick] [--picture pwm_curves.png]
 
-dflex_hopper 6 CPU minutes x 3 seeds, dflex_ant 10 CPU minutes x 2 seeds; --quick: one seed each. One thread per run,
-two runs side by side. Scores are mean returns of 20 whole episodes at the *end* of the run.
-MuJoCo physics: scores are not comparable with dflex's.
+dflex_hopper 6 CPU minutes x 3 seeds, dflex_ant 10 CPU minutes x 2 seeds, and 3 CPU minutes x 2 seeds of dflex_cheetah,
+HalfCheetah-v5 and Walker2d-v5, on which no setting was ever chosen; --quick: one seed each. One thread per run, two runs
+side by side. Scores are mean returns of 20 whole episodes at the *end* of the run. MuJoCo physics: scores are not
+comparable with dflex's.
 """
 
 import argparse
@@ -19,14 +20,21 @@ from typing import Any
 
 import numpy as np
 
-from eigen2.envs.control.catalogue import make_task
 from eigen2.envs.control.reference_policies import at_random, stand_still
 from eigen2.envs.control.rollout import play_episodes
+from pwm_contestants import task_named
 
 LEARNERS = ("pwm_mlp", "pwm_flow", "sac", "td3")
-TASKS = {"dflex_hopper": (360.0, 3), "dflex_ant": (600.0, 2)}
+TASKS = {
+    "dflex_hopper": (360.0, 3),
+    "dflex_ant": (600.0, 2),
+    "dflex_cheetah": (180.0, 2),
+    "HalfCheetah-v5": (180.0, 2),
+    "Walker2d-v5": (180.0, 2),
+}
+"""CPU seconds and seeds."""
 STANDING = {"dflex_hopper": 1300.0, "dflex_ant": 1366.0}
-"""What a robot that balances without moving earns; doing nothing at all may fall over and earn less."""
+"""What a robot that balances without moving earns, where doing nothing at all may fall over and earn less."""
 KEPT = 0.85
 """Share of its best evaluation that a run must still have at its end."""
 
@@ -99,7 +107,8 @@ def draw(runs: list[dict[str, Any]], path: Path) -> None:
             scores = np.stack([np.interp(seconds, c[:, 0], c[:, 1]) for c in curves])
             axis.plot(seconds, scores.mean(0), label=f"{learner} (seeds: {len(curves)})")
             axis.fill_between(seconds, scores.min(0), scores.max(0), alpha=0.2)
-        axis.axhline(STANDING[task], color="grey", linestyle="--", label="balancing without moving")
+        if task in STANDING:
+            axis.axhline(STANDING[task], color="grey", linestyle="--", label="balancing without moving")
         axis.set(
             title=f"{task} (MuJoCo physics)",
             xlabel="CPU seconds, one thread",
@@ -131,13 +140,14 @@ def main() -> None:
 
     facts: dict[str, Any] = {"picture": str(arguments.picture)}
     for name in arguments.tasks:
-        task = make_task(name)
+        task = task_named(name)
         still, random = (
             play_episodes(task, p, 20, seed=0).mean for p in (stand_still(task), at_random(task, seed=0))
         )
-        print(
-            f"\n{name}: doing nothing {still:.0f}, random {random:.0f}, balancing about {STANDING[name]:.0f}"
-        )
+        task.close()
+        standing = STANDING.get(name, still)
+        balancing = f", balancing about {standing:.0f}" if name in STANDING else ""
+        print(f"\n{name}: doing nothing {still:.0f}, random {random:.0f}{balancing}")
         print(
             f"{'learner':10s} {'final':>8s} {'lowest':>8s} {'best':>8s} {'kept':>6s} {'back':>5s} {'CPU s':>7s}"
         )
@@ -152,7 +162,7 @@ def main() -> None:
                 f"{row['rollbacks']:5.0f} {row['cpu_seconds']:7.0f}"
             )
             facts |= {f"{name}_{learner}_{key}": round(value, 3) for key, value in row.items()}
-        for bar, met in bars(rows, STANDING[name]).items():
+        for bar, met in bars(rows, standing).items():
             print(f"  {'met   ' if met else 'MISSED'} {bar.replace('_', ' ')}")
             facts[f"{name}_{bar}"] = met
     print(json.dumps(facts))

@@ -22,13 +22,19 @@ from stable_baselines3.common.vec_env import VecEnv
 from eigen2.algorithms.pwm.config import PWMConfig
 from eigen2.algorithms.pwm.trainer import PWMTrainer
 from eigen2.config import load_config
-from eigen2.envs.control.catalogue import make_task
+from eigen2.envs.config import GymConfig
+from eigen2.envs.control.catalogue import control_task, make_task
+from eigen2.envs.control.environments import Task
 from eigen2.envs.control.rollout import Policy, play_episodes
-from eigen2.envs.control.task import SimulatedTask as Task
 
 EVALUATIONS = 24
 EPISODES = 20
 PRESETS = {"pwm_mlp": "pwm_small", "pwm_flow": "pwm_small_flow"}
+
+
+def task_named(name: str) -> Task:
+    """One of our own, or a Gymnasium environment."""
+    return make_task(name) if name.startswith("dflex") else control_task(GymConfig(id=name))
 
 
 class Clock:
@@ -134,7 +140,10 @@ def run_pwm(preset: str, task: Task, seed: int, budget: float) -> Clock:
 
     The trainer's own evaluations, by which it decides to roll back, are learning and count.
     """
-    config = load_config([f"alg={preset}", f"env={task.name}"])
+    own = task.name.startswith("dflex")
+    config = load_config(
+        [f"alg={preset}", *([f"env={task.name}"] if own else ["env=gym", f"env.id={task.name}"])]
+    )
     assert isinstance(config.alg, PWMConfig)
     trainer = PWMTrainer(config.alg, task, seed, config.replay.capacity)
     clock = Clock(task, budget, seed)
@@ -161,7 +170,7 @@ def main() -> None:
     parser.add_argument("--budget", type=float, required=True)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    task = make_task(arguments.task)
+    task = task_named(arguments.task)
     if arguments.learner in PRESETS:
         clock = run_pwm(PRESETS[arguments.learner], task, arguments.seed, arguments.budget)
     else:

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from eigen2.algorithms.contract import AlgorithmConfig
 from eigen2.nets.choices import GROUP, Activation
-from eigen2.section import Section, was
+from eigen2.section import CONSTANT, Section, was
 
 
 class FlowConfig(Section):
@@ -16,7 +16,7 @@ class FlowConfig(Section):
     """Heun is second order and evaluates the velocity twice per substep."""
     substeps: int = Field(2, ge=1)
     """Integration steps per transition."""
-    time: Literal["uniform", "midpoint"] = "uniform"
+    time: Literal["uniform", "midpoint"] = Field("uniform", json_schema_extra=CONSTANT)
     """Where on the path the velocity is trained: tau drawn from [0, 1], or always 0.5."""
 
 
@@ -27,7 +27,7 @@ class ModelConfig(Section):
     """Hidden layers from observation to latent."""
     units: tuple[int, ...] = (512, 512)
     """Hidden layers of dynamics and reward."""
-    activation: Activation = "silu"
+    activation: Activation = Field("silu", json_schema_extra=CONSTANT)
     """mish is the original's; silu learns as well and costs half on a CPU."""
     dynamics: Literal["mlp", "flow"] = "mlp"
     """mlp predicts the change of the latent's logits; flow integrates a learned velocity from one latent to the next."""
@@ -35,11 +35,11 @@ class ModelConfig(Section):
     """Read only when dynamics is flow."""
     reward: Literal["scalar", "two_hot"] = "scalar"
     """scalar: squared error; two_hot: cross-entropy over symlog bins."""
-    reward_bins: int = Field(101, ge=2)
+    reward_bins: int = Field(101, ge=2, json_schema_extra=CONSTANT)
     """Bins of two_hot."""
     learning_rate: float = Field(3e-4, gt=0)
     """Learning rate at the beginning."""
-    clip: float = Field(20.0, gt=0)
+    clip: float = Field(20.0, gt=0, json_schema_extra=CONSTANT)
     """Largest gradient norm."""
     updates: int = Field(8, ge=1)
     """Gradient steps per iteration."""
@@ -49,13 +49,13 @@ class ModelConfig(Section):
     """Sequences per gradient step."""
     sequences: Literal["whole", "cut"] = "whole"
     """whole: horizons that fit into an episode; cut: from any step, cut at the episode's end."""
-    latent_weight: float = Field(20.0, ge=0)
+    latent_weight: float = Field(20.0, ge=0, json_schema_extra=CONSTANT)
     """Weight of the latent prediction error; flow adds the velocity error to it."""
-    reward_weight: float = Field(1.0, ge=0)
+    reward_weight: float = Field(1.0, ge=0, json_schema_extra=CONSTANT)
     """Weight of the reward's error in the model's loss."""
-    termination_weight: float = Field(1.0, ge=0)
+    termination_weight: float = Field(1.0, ge=0, json_schema_extra=CONSTANT)
     """Weight of the termination's error in the model's loss."""
-    reconstruction_weight: float = Field(1.0, ge=0)
+    reconstruction_weight: float = Field(1.0, ge=0, json_schema_extra=CONSTANT)
     """Weight of the linear reconstruction of observations, which keeps the latent from forgetting what it may need."""
 
 
@@ -67,38 +67,38 @@ class ActorConfig(Section):
     """Widths of the hidden layers."""
     learning_rate: float = Field(5e-4, gt=0)
     """Learning rate at the beginning."""
-    beta1: float = Field(0.7, ge=0, lt=1)
+    beta1: float = Field(0.7, ge=0, lt=1, json_schema_extra=CONSTANT)
     """Adam's decay of the mean gradient."""
-    beta2: float = Field(0.95, ge=0, lt=1)
+    beta2: float = Field(0.95, ge=0, lt=1, json_schema_extra=CONSTANT)
     """Adam's decay of the squared gradient."""
-    clip: float = Field(1.0, gt=0)
+    clip: float = Field(1.0, gt=0, json_schema_extra=CONSTANT)
     """Largest norm of the gradient."""
     updates: int = Field(1, ge=1)
     """Imagined rollouts, and actor steps, per iteration."""
     batch: int = Field(128, ge=1)
     """Imagined rollouts start from this many replay states."""
-    log_std: float = -0.7
+    log_std: float = Field(-0.7, json_schema_extra=CONSTANT)
     """Log deviation at the start."""
-    log_std_min: float = -1.427
+    log_std_min: float = Field(-1.427, json_schema_extra=CONSTANT)
     """Floor of the log deviation; exploration never stops."""
 
 
 class CriticConfig(Section):
-    members: int = Field(3, ge=1)
+    members: int = Field(3, ge=1, json_schema_extra=CONSTANT)
     """Value networks; their minimum is used."""
     units: tuple[int, ...] = (400, 200)
     """Widths of the hidden layers."""
     learning_rate: float = Field(5e-4, gt=0)
     """Learning rate at the beginning."""
-    clip: float = Field(100.0, gt=0)
+    clip: float = Field(100.0, gt=0, json_schema_extra=CONSTANT)
     """Largest norm of the gradient."""
     epochs: int = Field(8, ge=1)
     """Passes over each imagined rollout."""
     minibatches: int = Field(4, ge=1)
     """Gradient steps per pass."""
-    trace: float = Field(0.95, ge=0, le=1)
+    trace: float = Field(0.95, ge=0, le=1, json_schema_extra=CONSTANT)
     """lambda of TD(lambda)."""
-    target_rate: float = Field(0.05, gt=0, le=1)
+    target_rate: float = Field(0.05, gt=0, le=1, json_schema_extra=CONSTANT)
     """How fast the target values follow after each rollout; 1 means no separate target."""
 
 
@@ -137,7 +137,7 @@ class PWMConfig(AlgorithmConfig):
     """Half of what model and policy learn from is drawn from this many most recent steps; 0: all stored steps alike."""
     gamma: float = Field(0.99, gt=0, lt=1)
     """Discount of a step of the environment."""
-    final_lr_scale: float = Field(0.02, gt=0, le=1, json_schema_extra=was("final_rate"))
+    final_lr_scale: float = Field(0.02, gt=0, le=1, json_schema_extra=CONSTANT | was("final_rate"))
     """Learning rates fall linearly to this fraction of their start at the last iteration."""
     actor_ema: float = Field(0.0, ge=0, lt=1, json_schema_extra=was("average"))
     """Decay of the moving average of actor weights that is evaluated and exported; 0 takes the weights as they are."""
