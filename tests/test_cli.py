@@ -306,7 +306,8 @@ def test_a_place_that_cannot_hold_runs_is_refused_by_name(lab: Lab, tmp_path: Pa
 def test_a_damaged_run_without_a_good_checkpoint_exits_5(lab: Lab, run: Path) -> None:
     for manifest in (run / "checkpoints").iterdir():
         manifest.write_bytes(manifest.read_bytes()[:-10])
-    for command in (["train", "--resume", run], ["evaluate", run], ["fingerprint", run]):
+    commands: list[list[str | Path]] = [["train", "--resume", run], ["evaluate", run], ["fingerprint", run]]
+    for command in commands:
         done = lab.run(*command)
         assert done.code == 5, done.err
         assert "latest" in done.err.splitlines()[-1]

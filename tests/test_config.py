@@ -7,6 +7,7 @@ import yaml
 from pydantic import ValidationError
 
 from eigen2.algorithms import registry
+from eigen2.algorithms.erl.config import ERLConfig
 from eigen2.algorithms.presets import read_presets
 from eigen2.config import computing_differences, differences, load_config, preset_config, validate
 from eigen2.envs.config import GymConfig, TradingConfig
@@ -111,6 +112,7 @@ def test_hydra_grammar_gives_lists_nulls_and_quotes() -> None:
     assert config.env.features == ("return_1", "rsi")
     assert config.env.start == "2010-01-01"
     assert config.run.name == "a b, c"
+    assert isinstance(config.alg, ERLConfig)
     assert config.alg.candidates is None
 
 
@@ -151,7 +153,7 @@ def test_an_algorithms_preset_says_how_it_differs_by_kind_of_environment() -> No
         alg = load_config([f"env={env}"]).alg
         assert on[kind]
         assert {key: getattr(alg, key) for key in on[kind]} == on[kind]
-    assert load_config(["alg.learners=2"]).alg.learners == 2
+    assert load_config(["alg.learners=2"]).alg.model_dump()["learners"] == 2
 
 
 @pytest.mark.parametrize("name", read_presets("eigen2.conf.env"))
@@ -191,6 +193,7 @@ def test_differences_name_what_changed_and_nothing_else() -> None:
     one, other = load_config(), load_config(["alg.population=8", "env.features=[rsi]"])
     found = differences(one, other)
     assert found.keys() == {"alg.population", "env.features"}
+    assert isinstance(one.alg, ERLConfig)
     assert found["alg.population"] == (one.alg.population, 8)
     assert differences(one, load_config()) == {}
 
@@ -204,6 +207,7 @@ def test_differences_between_environments_read_none_where_a_key_is_missing() -> 
 def test_overrides_on_a_base_keep_everything_else_of_it() -> None:
     base = load_config(["seed=3", "alg.population=8", "env.fee_bp=1"])
     resumed = load_config(["alg.generations=50"], base=base)
+    assert isinstance(base.alg, ERLConfig)
     assert differences(base, resumed) == {"alg.generations": (base.alg.generations, 50)}
 
 
@@ -295,12 +299,16 @@ def test_without_features_there_is_nothing_to_see_and_old_runs_still_read() -> N
     assert "features is empty" in refusal("env.features=[]")
     stored = load_config([]).model_dump(mode="json")
     stored["env"]["features"] = []
-    assert validate(stored, stored=True).env.features == ()
+    env = validate(stored, stored=True).env
+    assert isinstance(env, TradingConfig)
+    assert env.features == ()
 
 
 def test_an_environment_can_be_given_arguments() -> None:
     config = load_config(["env=gym", "env.kwargs.g=9.0", "env.max_episode_steps=5"])
     assert isinstance(config.env, GymConfig)
     assert config.env.kwargs == {"g": 9.0}
-    assert load_config(["env=gym", "env.kwargs={g: 9.0}"]).env.kwargs == {"g": 9.0}
+    asked = load_config(["env=gym", "env.kwargs={g: 9.0}"]).env
+    assert isinstance(asked, GymConfig)
+    assert asked.kwargs == {"g": 9.0}
     assert computing_differences(config, load_config(["env=gym", "env.max_episode_steps=5"]))

@@ -34,7 +34,7 @@ def insert_once(request: Any, response: Any, storage: Any, *args: Any, **kwargs:
         plain_insert(request, response, storage, *args, **kwargs)
 
 
-class Handler(server.RequestHandler):
+class Handler(server.RequestHandler):  # type: ignore[misc]
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
 

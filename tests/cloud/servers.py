@@ -138,7 +138,7 @@ def _rclone(directory: Path) -> Iterator[Served]:
     stored = directory / "stored"
     (stored / BUCKET).mkdir(parents=True)
     tool = Path(sys.executable).parent / "rclone"
-    command = [tool, "serve", "s3", "--config", "", "--auth-key", f"{KEY},{SECRET}", "--addr", "127.0.0.1:0",
+    command: list[str | Path] = [tool, "serve", "s3", "--config", "", "--auth-key", f"{KEY},{SECRET}", "--addr", "127.0.0.1:0",
                "--vfs-cache-mode", "off", stored]  # fmt: skip
     with process(command, directory) as address:
         yield Served("rclone", f"s3://{BUCKET}", address, s3_environment(address), stored / BUCKET)
@@ -148,7 +148,7 @@ def _rclone(directory: Path) -> Iterator[Served]:
 def _azurite_blob(directory: Path) -> Iterator[Served]:
     tool = _azurite()
     assert tool is not None
-    command = [tool, "--disableTelemetry", "--blobHost", "127.0.0.1", "--blobPort", "0", "-l", directory / "stored",
+    command: list[str | Path] = [tool, "--disableTelemetry", "--blobHost", "127.0.0.1", "--blobPort", "0", "-l", directory / "stored",
                "--silent", "--skipApiVersionCheck"]  # fmt: skip
     with process(command, directory) as address:
         _make_container(address, BUCKET)

@@ -207,6 +207,11 @@ def state_of(run: Path, content: bytes) -> None:
     rewrite(run, lambda body: body["objects"]["state/tree.json"].update(hash=name, size=len(content)))
 
 
+def overwrite_manifests(run: Path, content: bytes) -> None:
+    for path in (run / "checkpoints").iterdir():
+        path.write_bytes(content)
+
+
 MANIFESTS: dict[str, Change] = {
     "a log outside": lambda run: rewrite(run, lambda body: body["logs"].update({"../../outside": 0})),
     "a negative size": lambda run: rewrite(run, lambda body: first_object(body).update(size=-1)),
@@ -222,8 +227,8 @@ MANIFESTS: dict[str, Change] = {
     "format 1 without its fields": lambda run: rewrite(run, lambda body: body.update(format=1)),
     "longer objects": large_object,
     "no objects": lambda run: shutil.rmtree(run / "objects"),
-    "no JSON": lambda run: [path.write_bytes(b"\xff\xfe[[[") for path in (run / "checkpoints").iterdir()] and None,
-    "deep JSON": lambda run: [path.write_bytes(b"[" * 10**6) for path in (run / "checkpoints").iterdir()] and None,
+    "no JSON": lambda run: overwrite_manifests(run, b"\xff\xfe[[["),
+    "deep JSON": lambda run: overwrite_manifests(run, b"[" * 10**6),
 }  # fmt: skip
 
 

@@ -1,6 +1,8 @@
 """Any continuous Gymnasium environment works; others are refused with a sentence."""
 
 import sys
+from pathlib import Path
+from typing import Any
 
 import gymnasium
 import pytest
@@ -22,14 +24,14 @@ from eigen2.errors import ConfigError
         ("eigen2/Trading-v0", "env=trading"),
     ],
 )
-def test_environments_we_cannot_act_in_are_refused_by_name(name, message):
+def test_environments_we_cannot_act_in_are_refused_by_name(name: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message) as failure:
         make_gym(GymConfig(id=name))
     assert f"env.id={name}" in str(failure.value)
 
 
-def test_a_missing_package_names_the_extra_to_install(monkeypatch):
-    def without_simulator():
+def test_a_missing_package_names_the_extra_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    def without_simulator(**_: Any) -> gymnasium.Env[Any, Any]:
         raise gymnasium.error.DependencyNotInstalled("MuJoCo is not installed")
 
     monkeypatch.setitem(
@@ -41,7 +43,9 @@ def test_a_missing_package_names_the_extra_to_install(monkeypatch):
         make_gym(GymConfig(id="NeedsSimulator-v0"))
 
 
-def test_a_simulator_warns_about_a_model_once_and_not_for_every_copy(capfd):
+def test_a_simulator_warns_about_a_model_once_and_not_for_every_copy(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     pytest.importorskip("mujoco")
     for _ in range(3):
         make_gym(GymConfig(id="HalfCheetah-v5")).close()
@@ -63,7 +67,9 @@ gymnasium.register("Mine-v0", entry_point=Mine, max_episode_steps=20)
 """
 
 
-def test_an_own_module_in_the_working_directory_is_found_and_takes_arguments(tmp_path, monkeypatch):
+def test_an_own_module_in_the_working_directory_is_found_and_takes_arguments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "own_envs.py").write_text(MINE)
     monkeypatch.chdir(tmp_path)
     path = list(sys.path)
@@ -71,13 +77,16 @@ def test_an_own_module_in_the_working_directory_is_found_and_takes_arguments(tmp
     assert control_task(GymConfig(id=name)).note is None
     task = control_task(GymConfig(id=name, kwargs={"side": 8}))
     assert task.observation_size == 192
+    assert task.note is not None
     assert "observations of shape (8, 8, 3) are flattened to 192 numbers" in task.note
     with pytest.raises(ConfigError, match=r"does not take env.kwargs=\{'size': 8\}"):
         make_gym(GymConfig(id=name, kwargs={"size": 8}))
     assert sys.path == path
 
 
-def test_a_module_that_is_nowhere_is_not_about_mujoco(tmp_path, monkeypatch):
+def test_a_module_that_is_nowhere_is_not_about_mujoco(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match="neither installed nor a file in") as caught:
         make_gym(GymConfig(id="no_such_envs:Mine-v0"))

@@ -1,5 +1,8 @@
 """The vectorised core does what a plain loop over positions does, on messy markets and under every action rule."""
 
+from types import ModuleType
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -16,7 +19,7 @@ RULES = [
 ]
 
 
-def random_actions(core, rng):
+def random_actions(core: TradingCore, rng: np.random.Generator) -> np.ndarray:
     low, high = core.action_bounds
     return rng.uniform(low, high, (core.batch, *core.action_shape))
 
@@ -24,7 +27,9 @@ def random_actions(core, rng):
 @pytest.mark.parametrize("rules", RULES, ids=str)
 @pytest.mark.parametrize("bars", [True, False], ids=["bars", "close-only"])
 @pytest.mark.parametrize("target_fill", ["next_day", "same_close"])
-def test_core_equals_a_plain_loop_over_positions(markets, plain, rules, bars, target_fill):
+def test_core_equals_a_plain_loop_over_positions(
+    markets: ModuleType, plain: ModuleType, rules: dict[str, Any], bars: bool, target_fill: str
+) -> None:
     market = markets.random_market(
         3, 60, 7, tradable=(0, 1, 3, 4, 6), volatility=0.08, bars=bars, unknown=0.1, delisted=0.4
     )

@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+from types import ModuleType
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -14,30 +16,33 @@ from eigen2.envs.trading.env import TradingEnv
 from eigen2.envs.trading.vector import TradingVectorEnv
 from eigen2.envs.trading.window import WindowObservation, market_window
 from eigen2.errors import ConfigError
+from eigen2.market.data import MarketData
 
 ACTIONS = ["orders", "original", "weights"]
 
 
 @pytest.fixture
-def market(markets):
-    return markets.random_market(1, 90, 5, tradable=(0, 2, 3), unknown=0.05)
+def market(markets: ModuleType) -> MarketData:
+    made: MarketData = markets.random_market(1, 90, 5, tradable=(0, 2, 3), unknown=0.05)
+    return made
 
 
-def short(**options):
+def short(**options: Any) -> TradingConfig:
     return TradingConfig(window=8, trading_days=10, settlement_days=3, max_holding_days=3, **options)
 
 
 @pytest.mark.filterwarnings("ignore:.*WARN")  # advice on bounds, not faults
 @pytest.mark.parametrize("actions", ACTIONS)
-def test_the_gymnasium_checker_passes_for_env_and_wrapper(market, actions):
+def test_the_gymnasium_checker_passes_for_env_and_wrapper(market: MarketData, actions: str) -> None:
     check_env(TradingEnv(market, short(actions=actions)), skip_render_check=True)
     check_env(WindowObservation(TradingEnv(market, short(actions=actions))), skip_render_check=True)
 
 
-def test_make_builds_the_environment_from_the_config_options():
+def test_make_builds_the_environment_from_the_config_options() -> None:
     env = gymnasium.make("eigen2/Trading-v0", data="sp20", trading_days=5, settlement_days=2)
     observation, _ = env.reset(seed=3)
     assert observation in env.observation_space
+    assert isinstance(env.unwrapped, TradingEnv)
     assert env.unwrapped.market.name == "sp20"
     steps, over = 0, False
     while not over:
@@ -47,9 +52,10 @@ def test_make_builds_the_environment_from_the_config_options():
     assert info["contribution"].shape == (20,)
 
 
-def test_what_make_gives_holds_the_market_by_default_and_the_day_if_asked():
+def test_what_make_gives_holds_the_market_by_default_and_the_day_if_asked() -> None:
     env = gymnasium.make("eigen2/Trading-v0", data="sp20", window=8)
     observation, _ = env.reset(seed=3, options={"start": 300})
+    assert isinstance(env.unwrapped, TradingEnv)
     market = env.unwrapped.market
     np.testing.assert_array_equal(observation["window"], market.features[293:301])
     assert set(observation) == {"window", "positions", "account"}
@@ -73,30 +79,32 @@ def test_what_make_gives_holds_the_market_by_default_and_the_day_if_asked():
         ("import gymnasium", "eigen2.envs:eigen2/Trading-v0"),
     ],
 )
-def test_importing_the_package_registers_the_environment(imports, name):
+def test_importing_the_package_registers_the_environment(imports: str, name: str) -> None:
     script = f"{imports}\nprint(gymnasium.make({name!r}).unwrapped.market.name)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "sp20\n"
 
 
-def test_registering_waits_for_gymnasium():
+def test_registering_waits_for_gymnasium() -> None:
     script = "import sys, eigen2.envs; sys.exit('gymnasium' in sys.modules)"
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
-def test_make_names_the_option_it_cannot_use():
+def test_make_names_the_option_it_cannot_use() -> None:
     with pytest.raises(ConfigError, match="trading_day: Extra inputs"):
         gymnasium.make("eigen2/Trading-v0", data="sp20", trading_day=5)
 
 
-def test_a_split_shorter_than_an_episode_is_refused(market):
+def test_a_split_shorter_than_an_episode_is_refused(market: MarketData) -> None:
     with pytest.raises(
         ConfigError, match=r"146 days, but the train split of small has 90: lower env\.trading_days"
     ):
         TradingEnv(market, TradingConfig())
 
 
-def test_reset_takes_start_and_length_from_the_options_and_else_draws_from_the_split(market):
+def test_reset_takes_start_and_length_from_the_options_and_else_draws_from_the_split(
+    market: MarketData,
+) -> None:
     env = TradingEnv(market, short())
     observation, _ = env.reset(options={"start": 17, "trading_days": 4})
     assert observation["day"].tolist() == [17]
@@ -112,7 +120,7 @@ def test_reset_takes_start_and_length_from_the_options_and_else_draws_from_the_s
         env.reset(options={"begin": 3})
 
 
-def test_the_window_is_the_slice_of_features_up_to_the_day(market):
+def test_the_window_is_the_slice_of_features_up_to_the_day(market: MarketData) -> None:
     env = WindowObservation(TradingEnv(market, short()))
     observation, _ = env.reset(options={"start": 20})
     np.testing.assert_array_equal(observation["window"], market.features[13:21])
@@ -123,7 +131,9 @@ def test_the_window_is_the_slice_of_features_up_to_the_day(market):
 
 
 @pytest.mark.parametrize("actions", ACTIONS)
-def test_the_vector_environment_equals_single_ones_across_episode_ends(market, actions):
+def test_the_vector_environment_equals_single_ones_across_episode_ends(
+    market: MarketData, actions: str
+) -> None:
     config = short(actions=actions)
     ours = TradingVectorEnv(market, config, num_envs=3)
     assert ours.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
@@ -143,7 +153,7 @@ def test_the_vector_environment_equals_single_ones_across_episode_ends(market, a
         np.testing.assert_array_equal(info["equity"], other["equity"])
 
 
-def test_make_vec_uses_one_core(market):
+def test_make_vec_uses_one_core(market: MarketData) -> None:
     envs = gymnasium.make_vec(
         "eigen2/Trading-v0",
         4,
@@ -156,11 +166,12 @@ def test_make_vec_uses_one_core(market):
     assert observation["positions"].shape == (4, 3, 4)
     assert observation["window"].shape == (4, 8, 5, market.features.shape[2])
     assert observation in envs.observation_space
+    assert isinstance(envs.unwrapped, TradingVectorEnv)
     assert envs.unwrapped.core.batch == 4
 
 
-def test_both_vector_forms_of_make_vec_see_the_same(market):
-    options = {"market": market, "trading_days": 10, "settlement_days": 3, "window": 8}
+def test_both_vector_forms_of_make_vec_see_the_same(market: MarketData) -> None:
+    options: dict[str, Any] = {"market": market, "trading_days": 10, "settlement_days": 3, "window": 8}
     one, many = (
         gymnasium.make_vec("eigen2/Trading-v0", 2, vectorization_mode=mode, **options)
         for mode in ("vector_entry_point", "sync")
@@ -175,7 +186,7 @@ def test_both_vector_forms_of_make_vec_see_the_same(market):
         left, right = one.step(action)[0], many.step(action)[0]
 
 
-def test_a_stable_baselines_agent_trains_on_it(market):
+def test_a_stable_baselines_agent_trains_on_it(market: MarketData) -> None:
     stable_baselines3 = pytest.importorskip("stable_baselines3")
     torch = pytest.importorskip("torch")
     torch.set_num_threads(1)

@@ -1,6 +1,7 @@
 """Control results are shown beside random actions and standing still, from the same starts."""
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,23 +17,23 @@ PENDULUM = control_task(GymConfig(id="Pendulum-v1", max_episode_steps=40))
 HOPPER = control_task(ControlConfig(task="dflex_hopper"))
 
 
-def swing(observation):
+def swing(observation: np.ndarray) -> np.ndarray:
     """Pushes in the direction of the pendulum's own speed."""
-    return np.sign(observation[:, 2:3])
+    return np.asarray(np.sign(observation[:, 2:3]))
 
 
-def relax(observation):
+def relax(observation: np.ndarray) -> np.ndarray:
     return np.zeros((len(observation), 3), np.float32)
 
 
-def text(shown):
+def text(shown: Any) -> str:
     console = Console(width=100)
     with console.capture() as capture:
         console.print(shown)
     return capture.get()
 
 
-def test_the_fixed_fields_are_there_and_plain():
+def test_the_fixed_fields_are_there_and_plain() -> None:
     found = evaluate_control(PENDULUM, swing, seed=3, episodes=6)
     facts = json.loads(json.dumps(found.facts, allow_nan=False))
     assert facts.keys() == FIXED | {"env", "verdict", "returns"}
@@ -46,24 +47,24 @@ def test_the_fixed_fields_are_there_and_plain():
     assert columns["length"].tolist() == [40] * 6
 
 
-def test_a_single_episode_has_no_deviation():
+def test_a_single_episode_has_no_deviation() -> None:
     assert evaluate_control(PENDULUM, swing, seed=3, episodes=1).facts["std_return"] == 0.0
 
 
-def test_looking_twice_finds_the_same():
+def test_looking_twice_finds_the_same() -> None:
     first, again = (evaluate_control(PENDULUM, swing, seed=3, episodes=5).facts for _ in range(2))
     assert first == again
     assert evaluate_control(PENDULUM, swing, seed=4, episodes=5).facts["returns"] != first["returns"]
 
 
-def test_standing_still_is_the_middle_of_the_action_space_on_the_same_episodes():
+def test_standing_still_is_the_middle_of_the_action_space_on_the_same_episodes() -> None:
     found = evaluate_control(HOPPER, relax, seed=3, episodes=4)
     assert found.facts["mean_return"] == found.facts["stand_still_return"]
     assert found.facts["note"] in text(found.shown)
     assert "no better than both" in text(found.shown)
 
 
-def test_several_tasks_are_shown_each_by_itself_and_by_their_means():
+def test_several_tasks_are_shown_each_by_itself_and_by_their_means() -> None:
     found = evaluate_tasks([(PENDULUM, swing), (HOPPER, relax)], seed=3, episodes=4)
     assert found.facts.keys() == FIXED | {"env", "note", "tasks"}
     alone = {

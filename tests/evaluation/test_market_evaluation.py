@@ -1,21 +1,25 @@
 """An evaluation is complete, reproducible, plain JSON, and changes nothing."""
 
 import json
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from rich.console import Console
 
+from eigen2.envs.config import TradingConfig
 from eigen2.envs.trading import TradingCore
 from eigen2.errors import ConfigError
 from eigen2.evaluation.backtest import run_policy
 from eigen2.evaluation.holdout import HoldoutUses
 from eigen2.evaluation.ledger import TrialLedger
-from eigen2.evaluation.market import evaluate_market, evaluate_market_policy
+from eigen2.evaluation.market import MarketEvaluation, evaluate_market, evaluate_market_policy
 from eigen2.evaluation.named import POLICIES, evaluate_named, named_policy
 from eigen2.evaluation.policies import cash, equal_weight_benchmark
 from eigen2.evaluation.ridge import fit_ridge
 from eigen2.evaluation.table import evaluation_table
+from eigen2.market.data import MarketData
 from eigen2.seeds import generator
 from eigen2.store.holdout_ledger import HoldoutLedger
 
@@ -34,11 +38,13 @@ FIXED = {
 FIXED_RECORD = {"log_return", "sharpe", "sharpe_ci", "max_drawdown", "turnover"}
 
 
-FITTED = {}
+FITTED: dict[str, Any] = {}
 """Baselines by market, as the evaluations of a run hand them on."""
 
 
-def evaluate(setting, name, split="holdout", **more):
+def evaluate(
+    setting: tuple[MarketData, TradingConfig], name: str, split: str = "holdout", **more: Any
+) -> MarketEvaluation:
     market, config = setting
     strategy = named_policy(name, market, config, split, seed=SEED)
     if market.fingerprint not in FITTED:
@@ -48,12 +54,12 @@ def evaluate(setting, name, split="holdout", **more):
 
 
 @pytest.fixture(scope="module")
-def oracle_evaluation(planted):
+def oracle_evaluation(planted: tuple[MarketData, TradingConfig]) -> MarketEvaluation:
     market, config = planted
     return evaluate(planted, "oracle", ledger=ledger_of(market, config), uses=HoldoutUses(2, 1))
 
 
-def ledger_of(market, config, skill=0.0):
+def ledger_of(market: MarketData, config: TradingConfig, skill: float = 0.0) -> TrialLedger:
     days = market.validation
     rival = equal_weight_benchmark(market, config, days)
     benchmark = run_policy(TradingCore(market, rival.config, 1), rival.policy, days).log_returns[0]
@@ -66,7 +72,9 @@ def ledger_of(market, config, skill=0.0):
 
 @pytest.mark.parametrize("name", ["equal_weight", "rebalanced", "random", "cash"])
 @pytest.mark.parametrize("split", ["validation", "holdout"])
-def test_a_named_policy_is_evaluated_without_a_run(sp20, name, split):
+def test_a_named_policy_is_evaluated_without_a_run(
+    sp20: tuple[MarketData, TradingConfig], name: str, split: str
+) -> None:
     found = json.loads(json.dumps(evaluate(sp20, name, split).to_json(), allow_nan=False))
     assert set(found) >= FIXED
     assert set(found["champion"]) >= FIXED_RECORD
@@ -81,13 +89,13 @@ def test_a_named_policy_is_evaluated_without_a_run(sp20, name, split):
     assert any("survivors" in caveat for caveat in found["caveats"])
 
 
-def test_a_policy_equal_to_a_benchmark_gets_the_same_figures(sp20):
+def test_a_policy_equal_to_a_benchmark_gets_the_same_figures(sp20: tuple[MarketData, TradingConfig]) -> None:
     found = evaluate(sp20, "rebalanced").to_json()
     assert found["champion"]["log_return"] == found["benchmarks"]["rebalanced"]["log_return"]
     assert found["champion"]["turnover"] == found["benchmarks"]["rebalanced"]["turnover"]
 
 
-def test_the_oracle_of_a_planted_market_shows_skill(oracle_evaluation):
+def test_the_oracle_of_a_planted_market_shows_skill(oracle_evaluation: MarketEvaluation) -> None:
     found = oracle_evaluation.to_json()
     assert found["evidence_of_skill"] is True
     assert found["verdict"].startswith("evidence of skill")
@@ -95,7 +103,7 @@ def test_the_oracle_of_a_planted_market_shows_skill(oracle_evaluation):
     assert found["excess"]["ci"][0] > 0.0
 
 
-def test_trials_are_counted_and_corrected_for(oracle_evaluation):
+def test_trials_are_counted_and_corrected_for(oracle_evaluation: MarketEvaluation) -> None:
     found = oracle_evaluation.to_json()
     assert found["trials"] == 80
     assert 40 < found["effective_trials"] <= 80
@@ -105,11 +113,13 @@ def test_trials_are_counted_and_corrected_for(oracle_evaluation):
     assert found["holdout_looks"] == 2
 
 
-def test_evaluating_twice_gives_the_same_answer(planted):
+def test_evaluating_twice_gives_the_same_answer(planted: tuple[MarketData, TradingConfig]) -> None:
     assert evaluate(planted, "random").to_json() == evaluate(planted, "random").to_json()
 
 
-def test_a_bare_policy_function_is_evaluated_under_the_given_rules(noise):
+def test_a_bare_policy_function_is_evaluated_under_the_given_rules(
+    noise: tuple[MarketData, TradingConfig],
+) -> None:
     market, config = noise
     found = evaluate_market(market, config, cash, "holdout", seed=SEED).to_json()
     assert found["policy"] == "champion"
@@ -118,18 +128,18 @@ def test_a_bare_policy_function_is_evaluated_under_the_given_rules(noise):
     assert found["verdict"].startswith("no evidence of skill: the champion never traded")
 
 
-def test_random_play_reports_its_range_over_the_draws(noise):
+def test_random_play_reports_its_range_over_the_draws(noise: tuple[MarketData, TradingConfig]) -> None:
     record = evaluate(noise, "random").to_json()["benchmarks"]["random"]
     low, high = record["log_return_range"]
     assert low < record["log_return"] < high
 
 
-def test_a_worn_holdout_is_named_in_the_caveats(planted):
+def test_a_worn_holdout_is_named_in_the_caveats(planted: tuple[MarketData, TradingConfig]) -> None:
     found = evaluate(planted, "equal_weight", uses=HoldoutUses(total=5, champions=3))
     assert any("3 different champions" in caveat for caveat in found.caveats)
 
 
-def test_series_belong_to_the_days_of_the_split(planted):
+def test_series_belong_to_the_days_of_the_split(planted: tuple[MarketData, TradingConfig]) -> None:
     market, _ = planted
     found = evaluate(planted, "oracle")
     series = found.result().series
@@ -145,7 +155,9 @@ def test_series_belong_to_the_days_of_the_split(planted):
         assert {column.shape for column in table.values()} == {expected.shape}
 
 
-def test_series_tell_what_the_champion_earned_held_and_traded(planted):
+def test_series_tell_what_the_champion_earned_held_and_traded(
+    planted: tuple[MarketData, TradingConfig],
+) -> None:
     found = evaluate(planted, "oracle")
     series = found.result().series
     record = found.champion
@@ -156,13 +168,16 @@ def test_series_tell_what_the_champion_earned_held_and_traded(planted):
     assert series["trades"]["turnover"].mean() * 252 == pytest.approx(record.turnover)
     assert series["trades"]["opened"].sum() == record.trades
     assert series["growth"]["champion"][-1] == pytest.approx(100 * record.performance.simple_return)
+    assert found.costs is not None
     charged = list(series["costs"]["bp_per_side"]).index(found.costs.charged_bp)
     assert series["costs"]["champion"][charged] == pytest.approx(100 * record.performance.simple_return)
     assert set(series["fills"]["symbol"]) == set(series["prices"]) - {"date"}
     assert set(series["fills"]["date"]) <= set(series["prices"]["date"])
 
 
-def test_a_champion_is_evaluated_with_its_fingerprint_and_the_uses_of_the_holdout(noise, ledger):
+def test_a_champion_is_evaluated_with_its_fingerprint_and_the_uses_of_the_holdout(
+    noise: tuple[MarketData, TradingConfig], ledger: Path
+) -> None:
     market, config = noise
     records = [{"split": "holdout", "champion": "old"}, {"split": "validation", "champion_fingerprint": "x"}]
     holdouts = HoldoutLedger(ledger)
@@ -187,14 +202,14 @@ def test_a_champion_is_evaluated_with_its_fingerprint_and_the_uses_of_the_holdou
     assert on_validation.facts["holdout_looks"] == 0
 
 
-def test_a_benchmark_is_evaluated_by_its_name(noise):
+def test_a_benchmark_is_evaluated_by_its_name(noise: tuple[MarketData, TradingConfig]) -> None:
     _, config = noise
     found = evaluate_named("rebalanced", config, SEED, "validation")
     assert found.facts == evaluate(noise, "rebalanced", "validation").to_json()
     assert set(found.series) == {"returns", "weights", "trades", "growth", "costs", "prices", "fills"}
 
 
-def test_unknown_names_are_refused_with_the_known_ones(sp20):
+def test_unknown_names_are_refused_with_the_known_ones(sp20: tuple[MarketData, TradingConfig]) -> None:
     market, config = sp20
     with pytest.raises(ConfigError, match="equal_weight, rebalanced"):
         named_policy("genius", market, config, "holdout", seed=SEED)
@@ -205,7 +220,7 @@ def test_unknown_names_are_refused_with_the_known_ones(sp20):
     assert "oracle" in POLICIES
 
 
-def test_the_table_shows_verdict_evidence_and_caveats(oracle_evaluation):
+def test_the_table_shows_verdict_evidence_and_caveats(oracle_evaluation: MarketEvaluation) -> None:
     console = Console(width=160)
     with console.capture() as capture:
         console.print(evaluation_table(oracle_evaluation))

@@ -5,9 +5,11 @@ import pytest
 
 from eigen2.envs.config import TradingConfig
 from eigen2.envs.trading import TradingCore
-from eigen2.evaluation.backtest import run_policy
+from eigen2.envs.trading.observation import Observation
+from eigen2.evaluation.backtest import Policy, run_policy
 from eigen2.evaluation.policies import equal_weight_benchmark
 from eigen2.evaluation.verdict import compare, skill_verdict
+from eigen2.market.data import MarketData
 from eigen2.market.frequency import EXCHANGE
 from eigen2.market.load import load_market
 from eigen2.seeds import generator
@@ -15,10 +17,10 @@ from eigen2.seeds import generator
 CANDIDATES = 64
 
 
-def linear(weights, cash):
+def linear(weights: np.ndarray, cash: np.ndarray) -> Policy:
     """Candidates [B] that score each symbol by a linear function of its features."""
 
-    def policy(observation, market, config):
+    def policy(observation: Observation, market: MarketData, config: TradingConfig) -> np.ndarray:
         features = market.features[observation.day][:, market.tradable]
         score = np.tanh(np.einsum("bnf,bf->bn", features, weights))
         if config.actions == "weights":
@@ -28,7 +30,7 @@ def linear(weights, cash):
     return policy
 
 
-def called_skilled(data, actions, seed):
+def called_skilled(data: str, actions: str, seed: int) -> bool:
     config = TradingConfig(data=data, actions=actions)
     market = load_market(config, seed)
     rng = generator(seed, "candidates")
@@ -48,6 +50,6 @@ def called_skilled(data, actions, seed):
 @pytest.mark.parametrize("actions", ["orders", "weights"])
 @pytest.mark.parametrize("data", ["shuffled", "random_walk"])
 def test_the_best_of_64_on_a_market_without_skill_is_called_skilled_at_most_once_in_20_runs(
-    data, actions, runs
-):
+    data: str, actions: str, runs: int
+) -> None:
     assert sum(called_skilled(data, actions, seed) for seed in range(runs)) <= (runs >= 20)

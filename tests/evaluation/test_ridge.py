@@ -12,29 +12,31 @@ from eigen2.evaluation import ridge as module
 from eigen2.evaluation.backtest import play
 from eigen2.evaluation.market import evaluate_market
 from eigen2.evaluation.policies import cash, equal_weight_benchmark
-from eigen2.evaluation.ridge import fit, fit_ridge, known_ridge, ridge_benchmark, sizes
-from eigen2.market.data import Split
+from eigen2.evaluation.ridge import Ridge, fit, fit_ridge, known_ridge, ridge_benchmark, sizes
+from eigen2.market.data import MarketData, Split
 from eigen2.market.load import load_market
 
 SEED = 7
 
 
 @pytest.fixture(scope="module")
-def reversal():
+def reversal() -> tuple[MarketData, TradingConfig, Ridge]:
     """(market, config, fitted) where yesterday's losers gain."""
     config = TradingConfig(data="planted_reversal", synthetic={"days": 1500, "symbols": 8})
     market = load_market(config, SEED)
     return market, config, fit_ridge(market, config)
 
 
-def test_it_finds_a_planted_rule(reversal):
+def test_it_finds_a_planted_rule(reversal: tuple[MarketData, TradingConfig, Ridge]) -> None:
     market, config, ridge = reversal
     earned = play(market, ridge_benchmark(market, config, ridge), market.holdout)
     equal_weight = play(market, equal_weight_benchmark(market, config, market.holdout), market.holdout)
     assert earned.log_returns.sum() > equal_weight.log_returns.sum() + 0.2
 
 
-def test_it_is_the_same_whatever_happens_after_training(reversal):
+def test_it_is_the_same_whatever_happens_after_training(
+    reversal: tuple[MarketData, TradingConfig, Ridge],
+) -> None:
     market, config, ridge = reversal
     stop = market.train.stop
     close, features, mask = market.close.copy(), market.features.copy(), market.mask.copy()
@@ -44,7 +46,9 @@ def test_it_is_the_same_whatever_happens_after_training(reversal):
     assert fit_ridge(replace(market, close=close, features=features, mask=mask), config) == ridge
 
 
-def test_what_it_does_on_a_day_depends_on_no_later_day(reversal):
+def test_what_it_does_on_a_day_depends_on_no_later_day(
+    reversal: tuple[MarketData, TradingConfig, Ridge],
+) -> None:
     market, config, ridge = reversal
     day = market.holdout.start + 100
     close, features = market.close.copy(), market.features.copy()
@@ -58,7 +62,9 @@ def test_what_it_does_on_a_day_depends_on_no_later_day(reversal):
     assert not np.array_equal(whole.log_returns[0, 101:], other.log_returns[0, 101:])
 
 
-def test_the_coefficients_solve_the_penalised_least_squares(reversal):
+def test_the_coefficients_solve_the_penalised_least_squares(
+    reversal: tuple[MarketData, TradingConfig, Ridge],
+) -> None:
     market, _, _ = reversal
     days, horizon = Split("train", 100, 260), 3
     x, y = [], []
@@ -73,7 +79,9 @@ def test_the_coefficients_solve_the_penalised_least_squares(reversal):
     np.testing.assert_allclose(fit(market, market.close, days, horizon), expected, rtol=1e-5)
 
 
-def test_it_holds_k_symbols_and_keeps_them_inside_the_band(reversal):
+def test_it_holds_k_symbols_and_keeps_them_inside_the_band(
+    reversal: tuple[MarketData, TradingConfig, Ridge],
+) -> None:
     market, config, ridge = reversal
     for band in (0, 4):
         chosen = replace(ridge, size=2, band=band)
@@ -84,7 +92,9 @@ def test_it_holds_k_symbols_and_keeps_them_inside_the_band(reversal):
         assert (played.trades[0] > 100) == (band == 0)
 
 
-def test_it_is_the_same_beside_orders_and_beside_weights(reversal):
+def test_it_is_the_same_beside_orders_and_beside_weights(
+    reversal: tuple[MarketData, TradingConfig, Ridge],
+) -> None:
     market, config, ridge = reversal
     weights = config.model_copy(update={"actions": "weights"})
     assert fit_ridge(market, weights) == ridge
@@ -92,7 +102,9 @@ def test_it_is_the_same_beside_orders_and_beside_weights(reversal):
     np.testing.assert_array_equal(one.log_returns, other.log_returns)
 
 
-def test_an_evaluation_carries_the_fit_and_a_later_one_uses_it(reversal, monkeypatch):
+def test_an_evaluation_carries_the_fit_and_a_later_one_uses_it(
+    reversal: tuple[MarketData, TradingConfig, Ridge], monkeypatch: pytest.MonkeyPatch
+) -> None:
     market, config, ridge = reversal
     found = evaluate_market(market, config, cash, "validation", seed=SEED).to_json()
     stored = json.loads(json.dumps(found))
@@ -105,7 +117,7 @@ def test_an_evaluation_carries_the_fit_and_a_later_one_uses_it(reversal, monkeyp
         known_ridge(market, config.model_copy(update={"fee_bp": 50.0}), [stored])
 
 
-def test_the_smallest_markets_have_a_baseline_too():
+def test_the_smallest_markets_have_a_baseline_too() -> None:
     config = TradingConfig(
         data="random_walk", window=2, features=("return_1",), validation_days=10, holdout_days=10,
         embargo_days=0, trading_days=5, settlement_days=0, synthetic={"days": 100, "symbols": 2},
@@ -118,7 +130,7 @@ def test_the_smallest_markets_have_a_baseline_too():
     assert sizes(2000) == (3, 5, 10, 20, 50)
 
 
-def test_symbols_without_a_price_are_neither_bought_nor_in_the_way():
+def test_symbols_without_a_price_are_neither_bought_nor_in_the_way() -> None:
     config = TradingConfig(data="random_walk", synthetic={"days": 900, "symbols": 6})
     market = load_market(config, SEED)
     mask, features = market.mask.copy(), market.features.copy()

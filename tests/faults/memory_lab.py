@@ -166,7 +166,7 @@ def of_the_c_library() -> tuple[Starve, Feed]:
 
 def of_python() -> tuple[Starve, Feed]:
     """Every object of Python's own, however small."""
-    import _testcapi
+    import _testcapi  # type: ignore[import-not-found]
 
     def feed() -> int:
         _testcapi.remove_mem_hooks()

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -32,7 +33,9 @@ def own_prices(path: Path, bars: bool) -> None:
     wide = pd.read_csv(path, index_col="date")
     wide.loc[wide.index[:60], "B"] = np.nan
     wide.loc[wide.index[-30:], "D"] = np.nan
-    close = wide.stack().rename("close").reset_index().rename(columns={"level_1": "symbol"})
+    stacked = wide.stack()
+    assert isinstance(stacked, pd.Series)
+    close = stacked.rename("close").reset_index().rename(columns={"level_1": "symbol"})
     close["open"] = close["close"] * (1 + 0.005 * np.sin(np.arange(len(close))))
     close["high"] = close[["open", "close"]].max(axis=1) * 1.01
     close["low"] = close[["open", "close"]].min(axis=1) * 0.99
@@ -71,7 +74,7 @@ def champion_of(run: Path) -> MarketChampion:
     return found
 
 
-def actions(facts: dict) -> np.ndarray:
+def actions(facts: dict[str, Any]) -> np.ndarray:
     """A decision as the core takes it."""
     rows = facts["decisions"]
     if facts["actions"] == "weights":

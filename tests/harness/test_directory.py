@@ -153,7 +153,12 @@ def test_what_a_killed_process_left_is_removed_and_what_a_live_one_makes_is_not(
 def test_the_parents_of_a_new_root_are_made_durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced = set[Path]()
     real = durable.sync_directory
-    monkeypatch.setattr(durable, "sync_directory", lambda path: (synced.add(path), real(path))[1])
+
+    def noted(path: Path) -> None:
+        synced.add(path)
+        real(path)
+
+    monkeypatch.setattr(durable, "sync_directory", noted)
     create_run(load_config([f"run.root={tmp_path / 'deep' / 'runs'}"]))
     assert {tmp_path, tmp_path / "deep"} <= synced
 

@@ -3,6 +3,7 @@
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ def test_the_commands_and_the_code_on_the_page_work(
         assert done.code == 0, (command, done.err)
     monkeypatch.chdir(tmp_path)
     for code in PYTHON:
-        names: dict[str, object] = {}
+        names: dict[str, Any] = {}
         exec(code, names)
         assert np.isfinite(names.get("total", 0.0))
     overrides = ("alg=pwm_tiny", "env=pendulum", *SMALL, "alg.pretrain.replay=my_data", more[0])

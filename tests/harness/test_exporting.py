@@ -93,7 +93,7 @@ def test_a_run_that_was_killed_exports_what_exists_and_says_what_does_not(lab: L
 def damage_state(run: Path, checkpoint: str) -> Path:
     """Changes a byte of an object that this checkpoint names and no earlier call has changed."""
     objects = json.loads((run / "checkpoints" / f"{checkpoint}.json").read_text())["body"]["objects"]
-    name = next(ref["hash"] for part, ref in objects.items() if part.startswith("state/agent"))
+    name: str = next(ref["hash"] for part, ref in objects.items() if part.startswith("state/agent"))
     victim = run / "objects" / name[:2] / name[2:]
     content = bytearray(victim.read_bytes())
     content[-1] ^= 1

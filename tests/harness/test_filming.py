@@ -1,6 +1,7 @@
 """Films: drawn without a screen, written without a player, and refused with a sentence where there is nothing to film."""
 
 import ctypes.util
+import importlib
 import io
 import shutil
 from pathlib import Path
@@ -8,20 +9,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command_lab import Lab
-from PIL import Image
+from PIL import Image, ImageSequence
 
 from eigen2.envs.control.camera import choose_renderer
 from eigen2.envs.control.catalogue import make_task
 from eigen2.errors import ConfigError
 from eigen2.evaluation.champion import ControlChampion
 from eigen2.evaluation.result import Footage
-from eigen2.harness import filming
 from eigen2.harness.filming import encoded, film_run
 from eigen2.harness.run import Run
 from eigen2.report.page import write_report
 from eigen2.report.reading import read_run
 
 RUN = Path(__file__).parents[1] / "upgrade" / "format2" / "erl_weights"
+
+
+def frames(content: bytes) -> int:
+    return sum(1 for _ in ImageSequence.Iterator(Image.open(io.BytesIO(content))))
 
 
 def footage(count: int = 6) -> Footage:
@@ -36,7 +40,7 @@ def footage(count: int = 6) -> Footage:
 def test_a_film_has_its_pictures_in_their_time(kind: str) -> None:
     content, count = encoded(footage(), kind, (30, 30))
     film = Image.open(io.BytesIO(content))
-    assert (count, film.n_frames, film.size) == (6, 6, (30, 20))
+    assert (count, frames(content), film.size) == (6, 6, (30, 20))
     film.load()
     assert film.info["duration"] == 40
     first = np.asarray(film.convert("L"), float)
@@ -48,7 +52,7 @@ def test_a_film_has_its_pictures_in_their_time(kind: str) -> None:
 def test_pictures_can_be_left_out() -> None:
     content, count = encoded(footage(), ".webp", (60, 60), pictures=12.5)
     assert count == 3
-    assert Image.open(io.BytesIO(content)).n_frames == 3
+    assert frames(content) == 3
 
 
 @pytest.mark.parametrize("name", ["pendulum", "dflex_hopper"])
@@ -93,8 +97,8 @@ def test_a_run_on_a_market_is_not_filmed(lab: Lab, finished: Path) -> None:
 def test_what_cannot_be_made_is_refused_before_anything_is_opened(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(filming.shutil, "which", lambda name: None)
-    monkeypatch.setattr(filming.importlib, "import_module", lambda name: exec("raise ImportError"))
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    monkeypatch.setattr(importlib, "import_module", lambda name: exec("raise ImportError"))
     nowhere = Run(tmp_path / "nowhere")
     for name, seconds, words in (
         ("a.avi", 1.0, "ending in"),

@@ -24,6 +24,7 @@ from eigen2.algorithms.contract import (
     Metrics,
     Services,
     Trainer,
+    WhatIf,
 )
 from eigen2.config import Config
 from eigen2.errors import ConfigError, ResourceError, StoppedEarly
@@ -96,7 +97,7 @@ class Sorting(Experiment):
     def __init__(self, trainer: Sorter) -> None:
         self.trainer: Sorter = trainer
 
-    def evaluate(self, split: str) -> Evaluation:
+    def evaluate(self, split: str, what_if: WhatIf | None = None) -> Evaluation:
         facts = {"split": split, "inversions": self.trainer.inversions}
         return Evaluation(
             facts, f"{self.trainer.inversions} inversions", {"numbers": {"x": self.trainer.numbers}}
@@ -297,9 +298,9 @@ def test_careless_numbers_and_weights_of_a_plug_in_do_no_harm(
     step, evaluate = Sorter.step, Sorting.evaluate
 
     def careless_step(self: Sorter) -> Metrics:
-        return step(self) | {"single": np.float32(0.5), "unknown": float("nan"), "tensor": torch.tensor(2.0)}  # type: ignore[dict-item]
+        return step(self) | {"single": np.float32(0.5), "unknown": float("nan"), "tensor": torch.tensor(2.0)}  # type: ignore[return-value]
 
-    def careless_facts(self: Sorting, split: str) -> Evaluation:
+    def careless_facts(self: Sorting, split: str, what_if: WhatIf | None = None) -> Evaluation:
         found = evaluate(self, split)
         return Evaluation(found.facts | {"odd": [np.int64(3), float("inf")]}, found.shown, found.series)
 

@@ -55,7 +55,7 @@ def test_data_that_cannot_be_used_is_refused_before_a_run_exists(
     victim = next(path for path in (damaged / "objects").rglob("*") if segment.endswith(path.name))
     victim.write_bytes(victim.read_bytes()[:-3])
     other = lab.train("other", (*WORLD_MODEL, "env=dflex_cartpole"), tmp_path)
-    cases = [
+    cases: list[tuple[str | Path, int, str]] = [
         ("nowhere", 2, "nowhere"),
         (source / "config.yaml", 2, "no checkpoint"),
         (source / "checkpoints" / "init.json", 2, "holds no replay"),

@@ -71,7 +71,8 @@ def test_a_whole_run_is_left_alone(lab: Lab, run: Run) -> None:
 
 def test_a_shared_segment_costs_its_transitions_and_the_run_says_so_ever_after(lab: Lab, run: Run) -> None:
     segment = shared_segment(run)
-    damaged = flip(segment) or segment.read_bytes()
+    flip(segment)
+    damaged = segment.read_bytes()
     done = lab.run("repair", run.path, "--json")
     assert done.code == 5, done.err
     assert any("transitions were lost" in sentence for sentence in done.json["lost"])

@@ -18,6 +18,7 @@ from eigen2.errors import DamagedStateError, ResourceError
 from eigen2.harness import expected
 from eigen2.harness.journal import read_log
 from eigen2.harness.run import Run
+from eigen2.memory import limits
 from eigen2.replay import Replay
 from eigen2.replay.codec import _CRC, _FRAME, _HEADER, MAGIC, VERSION, ZSTD
 from eigen2.replay.stored import unfolded_bytes
@@ -88,7 +89,7 @@ def test_a_segment_of_more_rows_than_its_checkpoint_says_is_refused_before_anyth
 def test_a_state_or_replay_that_cannot_fit_into_memory_is_refused_before_it_is_read(
     stranger: Forgery, lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    free = expected.limits.limit().bytes
+    free = limits.limit().bytes
     with pytest.raises(ResourceError, match="are free"):
         expected.require_memory(free + 1, "It")
     body = stranger.body()
@@ -204,7 +205,8 @@ def test_a_manifest_of_nonsense_is_damage(stranger: Forgery, change: Callable[[B
     ],
 )
 def test_a_replay_manifest_of_nonsense_is_damage(stranger: Forgery, change: Callable[[Body], None]) -> None:
-    stranger.forge(lambda body: body["replay"] and change(body["replay"]))
+    assert stranger.body()["replay"]
+    stranger.forge(lambda body: change(body["replay"]))
     with pytest.raises(DamagedStateError):
         restore(stranger)
 

@@ -5,6 +5,7 @@ import shutil
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_lab import Lab
@@ -172,12 +173,13 @@ def test_what_is_no_plain_file_is_refused_at_once_wherever_it_stands(
     make(manifest)
     with pytest.raises(DamagedStateError, match="not a plain file"):
         run.checkpoints.newest_good()
-    for name, reading in (
-        ("metrics.jsonl", lambda: run.log("metrics") and list_runs(stranger.parent)),
+    readings: list[tuple[str, Callable[[], Any]]] = [
+        ("metrics.jsonl", lambda: list_runs(stranger.parent)),
         ("evaluations.jsonl", run.evaluations),
         ("run.json", run.metadata),
         ("config.yaml", run.raw_config),
-    ):
+    ]
+    for name, reading in readings:
         (stranger / name).unlink()
         make(stranger / name)
         if name == "metrics.jsonl":

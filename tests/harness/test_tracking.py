@@ -19,9 +19,9 @@ from eigen2.harness.run import Run
 from eigen2.harness.trackers import Record, Tracked, check_trackers
 
 
-def metrics(run: Path) -> dict[str, list[tuple[int, float]]]:
+def metrics(run: Path) -> dict[str, list[tuple[int, Any]]]:
     """Metric -> its steps and values, by metrics.jsonl."""
-    found: dict[str, list[tuple[int, float]]] = {}
+    found: dict[str, list[tuple[int, Any]]] = {}
     for record in read_log(run / "metrics.jsonl"):
         step = record.pop("step")
         for name, value in record.items():
@@ -43,10 +43,11 @@ def on_wandb(file: Path) -> list[int]:
     from wandb.proto import wandb_internal_pb2
     from wandb.sdk.internal.datastore import DataStore
 
-    store, steps = DataStore(), []
+    store: Any = DataStore()
+    steps = []
     store.open_for_scan(str(file))
     while (data := store.scan_data()) is not None:
-        record = wandb_internal_pb2.Record()
+        record = wandb_internal_pb2.Record()  # type: ignore[attr-defined]
         record.ParseFromString(data)
         if record.HasField("history"):
             steps.append(record.history.step.num)

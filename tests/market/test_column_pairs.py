@@ -4,6 +4,7 @@ It is read where every column is a field of a symbol, else refused.
 """
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -33,24 +34,23 @@ def downloaded(*levels: list[str]) -> pd.DataFrame:
     return frame
 
 
-def renamed(frame: pd.DataFrame, columns: object) -> pd.DataFrame:
+def renamed(frame: pd.DataFrame, columns: Any) -> pd.DataFrame:
     return frame.set_axis(columns, axis=1)
 
 
 SEVERAL = downloaded(FIELDS, ["AAPL", "MSFT"])
+PAIRS: list[tuple[str, str]] = list(SEVERAL.columns)  # type: ignore[arg-type]
 READ = {
     "several symbols": SEVERAL,
     "one symbol": downloaded(FIELDS, ["AAPL"]),
     "one field": SEVERAL[["Close"]],
     "symbol first": SEVERAL.swaplevel(axis=1),
-    "levels without names": SEVERAL.rename_axis(columns=[None, None]),
+    "levels without names": SEVERAL.rename_axis(columns=[None, None]),  # type: ignore[list-item]
     "dates as a column": SEVERAL.reset_index(),
-    "tuples as text": renamed(SEVERAL, [str(pair) for pair in SEVERAL.columns]),
+    "tuples as text": renamed(SEVERAL, [str(pair) for pair in PAIRS]),
     "tuples as labels": renamed(SEVERAL, pd.Index(list(SEVERAL.columns), tupleize_cols=False)),
-    "joined names": renamed(SEVERAL, ["_".join(pair) for pair in SEVERAL.columns]),
-    "joined names, symbol first": renamed(
-        SEVERAL, [f"{symbol} {field}" for field, symbol in SEVERAL.columns]
-    ),
+    "joined names": renamed(SEVERAL, ["_".join(pair) for pair in PAIRS]),
+    "joined names, symbol first": renamed(SEVERAL, [f"{symbol} {field}" for field, symbol in PAIRS]),
 }
 REFUSED = {
     "three levels": downloaded(["Close", "Open"], ["AAPL", "MSFT"], ["USD", "EUR"]),

@@ -78,6 +78,7 @@ def test_features_are_finite_and_zero_where_nothing_is_known(ragged: Prices) -> 
 
 
 def test_a_late_listing_has_the_features_of_the_same_prices_listed_from_the_start(ragged: Prices) -> None:
+    assert ragged.volume is not None
     alone = Prices(ragged.dates[120:], ("LATE",), ragged.close[120:, 1:2], volume=ragged.volume[120:, 1:2])
     np.testing.assert_allclose(
         raw_features(alone)[:, 0], raw_features(ragged)[120:, 1], rtol=1e-9, atol=1e-12

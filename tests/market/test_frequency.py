@@ -19,7 +19,8 @@ from eigen2.market.load import load_market
 def new_york(periods: int) -> pd.DatetimeIndex:
     """Business days without about nine holidays a year."""
     days = pd.bdate_range("2010-01-01", periods=periods + periods // 20)
-    return days[np.arange(len(days)) % 29 != 7][:periods]
+    kept: pd.DatetimeIndex = days[np.arange(len(days)) % 29 != 7][:periods]
+    return kept
 
 
 CALENDARS = {

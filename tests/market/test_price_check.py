@@ -70,7 +70,7 @@ def test_everything_that_training_would_refuse_is_listed_at_once(tmp_path: Path)
         "env.window=8", "alg.encoder_layers=4",
     ]  # fmt: skip
     config = load_config(overrides)
-    found = check_for_trading(path, config.env)  # type: ignore[arg-type]
+    found = check_for_trading(path, config.env)
     found = found.also_refused(registry.algorithm("erl").refuses(config, found.split_days))
     said = " | ".join(found.refused)
     for words in (
@@ -91,7 +91,7 @@ def test_what_is_accepted_is_trained_on_and_what_is_refused_is_not(tmp_path: Pat
         {"start": "soon"},
         {"context": ("Q",)},
     ):
-        config = MarketConfig(data=str(path), **changes)  # type: ignore[arg-type]
+        config = MarketConfig(data=str(path), **changes)
         try:
             load_market(config, 0)
         except (ConfigError, DataError):

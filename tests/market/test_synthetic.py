@@ -14,7 +14,7 @@ COST = 0.0015
 
 
 def config(name: str, **made: object) -> MarketConfig:
-    return MarketConfig(data=name, synthetic=SyntheticConfig(**made))  # type: ignore[arg-type]
+    return MarketConfig(data=name, synthetic=SyntheticConfig(**made))
 
 
 def log_returns(market_close: FloatArray) -> FloatArray:
@@ -129,7 +129,7 @@ def test_a_market_with_its_own_seed_ignores_the_run_seed() -> None:
 def test_noise_is_of_realistic_size_with_a_common_factor(name: str) -> None:
     returns = log_returns(generate(name, SyntheticConfig(), 3).close)
     assert 0.015 < returns.std() < 0.02
-    correlation = np.corrcoef(returns.T)
+    correlation = np.asarray(np.corrcoef(returns.T))
     assert 0.08 < correlation[np.triu_indices(12, 1)].mean() < 0.4
 
 

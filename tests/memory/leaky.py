@@ -32,6 +32,7 @@ from eigen2.algorithms.contract import (
     Metrics,
     Services,
     Trainer,
+    WhatIf,
 )
 from eigen2.config import Config
 from eigen2.errors import StoppedEarly
@@ -178,7 +179,7 @@ class Regressing(Experiment):
     def __init__(self, trainer: Trainer) -> None:
         self.trainer = trainer
 
-    def evaluate(self, split: str) -> Evaluation:
+    def evaluate(self, split: str, what_if: WhatIf | None = None) -> Evaluation:
         return Evaluation({"split": split}, "", {})
 
 

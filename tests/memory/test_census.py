@@ -1,5 +1,7 @@
 """Arrays are found wherever they are, and memory counts once."""
 
+from pathlib import Path
+
 import numpy as np
 import torch
 
@@ -94,7 +96,7 @@ def test_a_tensor_with_a_graph_keeps_more_than_it_has() -> None:
     assert graph_bytes([loss]) == 2 * 4 * 1000 * 100
 
 
-def test_what_is_mapped_from_a_file_does_not_count(tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_what_is_mapped_from_a_file_does_not_count(tmp_path: Path) -> None:
     path = tmp_path / "numbers"
     np.ones(BIG).tofile(path)
     mapped = np.memmap(path, np.float64, "r")

@@ -1,5 +1,8 @@
 """Market encoders: one pass over all days gives exactly what each day's own window gives, and no day sees the next."""
 
+from collections.abc import Callable, Iterator
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -13,38 +16,43 @@ DAYS = 90
 
 
 @pytest.fixture(autouse=True)
-def _one_thread():
+def _one_thread() -> Iterator[None]:
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
 
 
-def market(symbols, channels=6, days=DAYS, seed=1):
+def market(symbols: int, channels: int = 6, days: int = DAYS, seed: int = 1) -> MarketTensors:
     rng = torch.Generator().manual_seed(seed)
     inputs = torch.randn(days, symbols, channels, generator=rng)
     return MarketTensors(inputs, torch.ones(days, symbols, dtype=torch.bool), torch.arange(symbols))
 
 
-def parameters(encoder, agents=1, seed=2):
+def parameters(encoder: CausalEncoder, agents: int = 1, seed: int = 2) -> dict[str, torch.Tensor]:
     """Random everywhere: fresh norms and biases would hide mistakes."""
-    params, rng = {}, torch.Generator().manual_seed(seed)
+    params: dict[str, torch.Tensor] = {}
+    rng = torch.Generator().manual_seed(seed)
     encoder.init(params, agents, rng)
     return {name: value + 0.2 * torch.randn(value.shape, generator=rng) for name, value in params.items()}
 
 
-def embed(encoder, params, market, days):
+def embed(
+    encoder: CausalEncoder, params: dict[str, torch.Tensor], market: MarketTensors, days: Any
+) -> torch.Tensor:
     plan = plan_days(np.asarray(days), encoder.history)
     return encoder.embed(params, gather_inputs(market, plan), torch.as_tensor(plan.position))
 
 
-def window_of(market, day, history):
+def window_of(market: MarketTensors, day: int, history: int) -> torch.Tensor:
     """The day's own window, zero before the market began."""
     rows = torch.arange(day - history + 1, day + 1)
     return market.inputs[rows.clamp(min=0)] * (rows >= 0).view(-1, 1, 1)
 
 
-def plain_convolutions(encoder, params, window):
+def plain_convolutions(
+    encoder: CausalEncoder, params: dict[str, torch.Tensor], window: torch.Tensor
+) -> torch.Tensor:
     """The same network written as zero-padded convolutions over a whole window of one agent; its last day."""
     days, symbols, channels = window.shape
     h = linear(params, "encoder.in", window.reshape(1, -1, channels))
@@ -63,7 +71,9 @@ def plain_convolutions(encoder, params, window):
 @pytest.mark.parametrize("agents", [1, 3])
 @pytest.mark.parametrize("symbols", [1, 2, 13, 20, 37])
 @pytest.mark.parametrize(("hidden", "layers"), [(32, 0), (32, 1), (32, 3), (16, 5), (24, 4), (64, 2)])
-def test_all_days_in_one_pass_equal_each_window_exactly(hidden, layers, symbols, agents):
+def test_all_days_in_one_pass_equal_each_window_exactly(
+    hidden: int, layers: int, symbols: int, agents: int
+) -> None:
     encoder, data = CausalEncoder(6, hidden, layers), market(symbols)
     params = parameters(encoder, agents)
     together = embed(encoder, params, data, np.arange(DAYS))
@@ -75,7 +85,9 @@ def test_all_days_in_one_pass_equal_each_window_exactly(hidden, layers, symbols,
 
 @pytest.mark.parametrize("chunk", [1 << 9, 1 << 11])
 @pytest.mark.parametrize("agents", [1, 4])
-def test_chunked_passes_equal_each_window_exactly(monkeypatch, chunk, agents):
+def test_chunked_passes_equal_each_window_exactly(
+    monkeypatch: pytest.MonkeyPatch, chunk: int, agents: int
+) -> None:
     monkeypatch.setattr(encoders, "CHUNK_ROWS", chunk)
     encoder, data = CausalEncoder(5, 32, 4), market(41, channels=5)
     params = parameters(encoder, agents)
@@ -87,7 +99,7 @@ def test_chunked_passes_equal_each_window_exactly(monkeypatch, chunk, agents):
         assert torch.equal(alone[:, 0], together[:, row])
 
 
-def test_a_market_larger_than_one_chunk_equals_each_window_exactly():
+def test_a_market_larger_than_one_chunk_equals_each_window_exactly() -> None:
     encoder, data = CausalEncoder(6, 32, 6), market(300)
     assert DAYS * 300 > encoders.CHUNK_ROWS
     params = parameters(encoder)
@@ -98,7 +110,7 @@ def test_a_market_larger_than_one_chunk_equals_each_window_exactly():
 
 
 @pytest.mark.parametrize("layers", [0, 1, 2, 5])
-def test_the_pass_is_the_convolution_it_claims_to_be(layers):
+def test_the_pass_is_the_convolution_it_claims_to_be(layers: int) -> None:
     encoder, data = CausalEncoder(6, 16, layers), market(7)
     params = parameters(encoder)
     together = embed(encoder, params, data, np.arange(DAYS))
@@ -110,7 +122,7 @@ def test_the_pass_is_the_convolution_it_claims_to_be(layers):
 
 
 @pytest.mark.parametrize("layers", [0, 3])
-def test_each_agent_of_a_stack_is_embedded_as_if_alone(layers):
+def test_each_agent_of_a_stack_is_embedded_as_if_alone(layers: int) -> None:
     encoder, data = CausalEncoder(6, 32, layers), market(9)
     params = parameters(encoder, 4)
     together = embed(encoder, params, data, np.arange(20, 50))
@@ -120,7 +132,9 @@ def test_each_agent_of_a_stack_is_embedded_as_if_alone(layers):
 
 
 @pytest.mark.parametrize("make", [lambda: CausalEncoder(6, 16, 4)])
-def test_later_inputs_change_nothing_earlier_and_the_whole_history_counts(make):
+def test_later_inputs_change_nothing_earlier_and_the_whole_history_counts(
+    make: Callable[[], CausalEncoder],
+) -> None:
     encoder, data = make(), market(5)
     params = parameters(encoder)
     before = embed(encoder, params, data, np.arange(DAYS))
@@ -133,7 +147,7 @@ def test_later_inputs_change_nothing_earlier_and_the_whole_history_counts(make):
     assert same[50 + encoder.history :].all()
 
 
-def test_unsorted_and_repeated_days_come_back_in_the_order_asked():
+def test_unsorted_and_repeated_days_come_back_in_the_order_asked() -> None:
     encoder, data = CausalEncoder(6, 16, 3), market(5)
     params = parameters(encoder)
     together = embed(encoder, params, data, np.arange(DAYS))
@@ -141,7 +155,7 @@ def test_unsorted_and_repeated_days_come_back_in_the_order_asked():
     assert torch.equal(embed(encoder, params, data, days), together[:, days])
 
 
-def test_a_plan_puts_each_days_history_right_before_it():
+def test_a_plan_puts_each_days_history_right_before_it() -> None:
     history = 8
     days = np.array([2, 30, 33, 34, 60])
     plan = plan_days(days, history)
@@ -151,7 +165,9 @@ def test_a_plan_puts_each_days_history_right_before_it():
     assert len(plan.rows) < len(days) * history, "overlapping histories are shared"
 
 
-def gradients(encoder, params, data, days):
+def gradients(
+    encoder: CausalEncoder, params: dict[str, torch.Tensor], data: MarketTensors, days: Any
+) -> tuple[torch.Tensor, ...]:
     leaves = {name: value.clone().requires_grad_(True) for name, value in params.items()}
     out = embed(encoder, leaves, data, days)
     target = torch.randn(out.shape, generator=torch.Generator().manual_seed(9))
@@ -163,7 +179,9 @@ def gradients(encoder, params, data, days):
     [lambda: CausalEncoder(6, 16, 4), lambda: CausalEncoder(6, 16, 0)],
 )
 @pytest.mark.parametrize("agents", [1, 3])
-def test_the_gradient_through_recomputed_chunks_is_that_of_the_whole(monkeypatch, make, agents):
+def test_the_gradient_through_recomputed_chunks_is_that_of_the_whole(
+    monkeypatch: pytest.MonkeyPatch, make: Callable[[], CausalEncoder], agents: int
+) -> None:
     encoder, data = make(), market(23)
     params = parameters(encoder, agents)
     days = np.array([20, 21, 22, 23, 50, 51, 80])
@@ -176,7 +194,7 @@ def test_the_gradient_through_recomputed_chunks_is_that_of_the_whole(monkeypatch
 
 
 @pytest.mark.parametrize("make", [lambda: CausalEncoder(6, 16, 3)])
-def test_an_encoder_learns_yesterdays_return_of_each_symbol(make):
+def test_an_encoder_learns_yesterdays_return_of_each_symbol(make: Callable[[], CausalEncoder]) -> None:
     encoder, data = make(), market(6)
     params = {name: value.requires_grad_(True) for name, value in parameters(encoder).items()}
     optimiser = torch.optim.Adam(list(params.values()), lr=0.02)
@@ -186,7 +204,7 @@ def test_an_encoder_learns_yesterdays_return_of_each_symbol(make):
     for _ in range(60):
         loss = (embed(encoder, params, data, days)[0, :, :, 0] - target).square().mean()
         optimiser.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
         losses.append(float(loss.detach()))
     assert losses[-1] < 0.6 * losses[0]

@@ -13,19 +13,21 @@ TRADABLE = torch.tensor([1, 2, 4, 7])
 
 
 @pytest.fixture
-def rng():
+def rng() -> torch.Generator:
     return torch.Generator().manual_seed(5)
 
 
 @pytest.fixture
-def params(rng):
-    params = {}
+def params(rng: torch.Generator) -> dict[str, torch.Tensor]:
+    params: dict[str, torch.Tensor] = {}
     init_head(params, AGENTS, HIDDEN, POSITION, 2, rng)
     init_cash(params, AGENTS, HIDDEN, rng)
     return {name: value + 0.2 * torch.randn(value.shape, generator=rng) for name, value in params.items()}
 
 
-def test_reordering_symbols_reorders_the_outputs_and_leaves_cash_alone(params, rng):
+def test_reordering_symbols_reorders_the_outputs_and_leaves_cash_alone(
+    params: dict[str, torch.Tensor], rng: torch.Generator
+) -> None:
     encoder = CausalEncoder(3, HIDDEN, 2)
     encoder.init(params, AGENTS, rng)
     inputs = torch.randn(8, SYMBOLS, 3, generator=rng)
@@ -34,7 +36,9 @@ def test_reordering_symbols_reorders_the_outputs_and_leaves_cash_alone(params, r
     account = torch.randn(AGENTS, DAYS, 5, generator=rng)
     position = torch.tensor([5, 6, 7])
 
-    def outputs(order, tradable, places):
+    def outputs(
+        order: torch.Tensor, tradable: torch.Tensor, places: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         embedding = encoder.embed(params, inputs[:, order], position)
         projected = project(params, embedding, mask[:, order], tradable)
         out, pooled = head(params, projected, own[:, :, places], account)
@@ -49,7 +53,9 @@ def test_reordering_symbols_reorders_the_outputs_and_leaves_cash_alone(params, r
     torch.testing.assert_close(moved_cash, cash, rtol=1e-4, atol=1e-5)
 
 
-def test_the_context_is_the_mean_over_known_symbols_only(params, rng):
+def test_the_context_is_the_mean_over_known_symbols_only(
+    params: dict[str, torch.Tensor], rng: torch.Generator
+) -> None:
     embedding = torch.randn(AGENTS, DAYS, SYMBOLS, HIDDEN, generator=rng)
     mask = torch.ones(DAYS, SYMBOLS, dtype=torch.bool)
     mask[:, 0] = mask[1, 5] = False
@@ -67,13 +73,17 @@ def test_the_context_is_the_mean_over_known_symbols_only(params, rng):
     torch.testing.assert_close(before[0, 0], expected, rtol=1e-4, atol=1e-4)
 
 
-def test_a_day_on_which_nothing_is_known_stays_finite(params, rng):
+def test_a_day_on_which_nothing_is_known_stays_finite(
+    params: dict[str, torch.Tensor], rng: torch.Generator
+) -> None:
     embedding = torch.randn(AGENTS, DAYS, SYMBOLS, HIDDEN, generator=rng)
     nothing = torch.zeros(DAYS, SYMBOLS, dtype=torch.bool)
     assert torch.isfinite(project(params, embedding, nothing, TRADABLE)).all()
 
 
-def test_equity_since_the_start_and_time_left_are_not_looked_at(params, rng):
+def test_equity_since_the_start_and_time_left_are_not_looked_at(
+    params: dict[str, torch.Tensor], rng: torch.Generator
+) -> None:
     projected = torch.randn(AGENTS, DAYS, 4, HIDDEN, generator=rng)
     own = torch.randn(AGENTS, DAYS, 4, POSITION, generator=rng)
     account = torch.randn(AGENTS, DAYS, 5, generator=rng)

@@ -1,5 +1,7 @@
 """A batch that does not fit is worked on in parts: the same gradient, and a record of it."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor
@@ -8,7 +10,9 @@ from eigen2.errors import ResourceError
 from eigen2.nets.micro_batches import Gradients, MicroBatches
 
 
-def device_with_room_for(rows: int, weight: Tensor, data: Tensor):
+def device_with_room_for(
+    rows: int, weight: Tensor, data: Tensor
+) -> Callable[[slice], tuple[Tensor, Gradients]]:
     def compute(part: slice) -> tuple[Tensor, Gradients]:
         if part.stop - part.start > rows:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.\nMore words.")

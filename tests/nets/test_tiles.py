@@ -1,5 +1,6 @@
 """Rows in tiles: the tile decides how much memory is used, and nothing else."""
 
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import pytest
@@ -15,7 +16,7 @@ CHANNELS = 5
 
 
 @pytest.fixture(autouse=True)
-def _one_thread():
+def _one_thread() -> Iterator[None]:
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -25,11 +26,13 @@ def _one_thread():
 class Market:
     """Some agents, days on which rows may be, and the gradient that reaches their outputs."""
 
-    def __init__(self, agents, rows, symbols, hidden, outputs, seed=0):
+    def __init__(
+        self, agents: int, rows: int, symbols: int, hidden: int, outputs: int, seed: int = 0
+    ) -> None:
         rng = torch.Generator().manual_seed(seed)
         self.rows, self.symbols, self.hidden = rows, symbols, hidden
         self.tradable = torch.arange(0, symbols, 2) if symbols > 4 else torch.arange(symbols)
-        self.params = {}
+        self.params: dict[str, torch.Tensor] = {}
         init_linear(self.params, "encoder.in", (agents, CHANNELS, hidden), rng)
         init_head(self.params, agents, hidden, POSITION, outputs, rng)
         days = max(1, rows // 2)
@@ -42,19 +45,26 @@ class Market:
         for value in (*self.params.values(), self.days, self.own):
             value.requires_grad_(True)
 
-    def network(self, params, day, known, own, account):
+    def network(
+        self,
+        params: dict[str, torch.Tensor],
+        day: torch.Tensor,
+        known: torch.Tensor,
+        own: torch.Tensor,
+        account: torch.Tensor,
+    ) -> torch.Tensor:
         """Of `[row, ...]`, each with its own weights."""
         embedding = linear(params, "encoder.in", day).unsqueeze(1)
         projected = project(params, embedding, known.unsqueeze(1), self.tradable)
         return head(params, projected, own.unsqueeze(1), account.unsqueeze(1))[0].squeeze(1)
 
-    def in_tiles(self, rows, network=None):
+    def in_tiles(self, rows: int, network: Callable[..., torch.Tensor] | None = None) -> torch.Tensor:
         inputs = [Rows(self.days, self.day), Rows(self.known, self.day), Rows(self.own), Rows(self.account)]
         return in_row_tiles(
             network or self.network, self.params, inputs, RowTiles(rows, len(self.tradable) * self.hidden)
         )
 
-    def in_one_piece(self):
+    def in_one_piece(self) -> torch.Tensor:
         """Without any tile: all rows of all agents through one set of layers."""
         agents = len(self.own)
         inputs = self.days[:, self.day].expand(agents, -1, -1, -1)
@@ -63,7 +73,7 @@ class Market:
         projected = project(self.params, embedding, self.known[0, self.day], self.tradable)
         return head(self.params, projected, self.own, self.account.expand(agents, -1, -1))[0]
 
-    def gradients(self, out):
+    def gradients(self, out: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return torch.autograd.grad(out, [*self.params.values(), self.days, self.own], self.outer)
 
 
@@ -75,7 +85,9 @@ class Market:
     outputs=st.sampled_from([1, 2]),
     tile=st.integers(1, 24),
 )
-def test_outputs_and_gradients_are_the_same_bits_for_every_tile(rows, symbols, hidden, outputs, tile):
+def test_outputs_and_gradients_are_the_same_bits_for_every_tile(
+    rows: int, symbols: int, hidden: int, outputs: int, tile: int
+) -> None:
     """For rows as wide as those that are cut, and layers of a multiple of four."""
     market = Market(2, rows, symbols, hidden, outputs)
     whole, cut = market.in_tiles(rows), market.in_tiles(tile)
@@ -85,7 +97,7 @@ def test_outputs_and_gradients_are_the_same_bits_for_every_tile(rows, symbols, h
 
 
 @pytest.mark.parametrize(("symbols", "hidden"), [(9, 8), (101, 32)])
-def test_tiles_compute_what_one_piece_does(symbols, hidden):
+def test_tiles_compute_what_one_piece_does(symbols: int, hidden: int) -> None:
     market = Market(3, 14, symbols, hidden, 2)
     cut, whole = market.in_tiles(4), market.in_one_piece()
     torch.testing.assert_close(cut, whole, rtol=1e-5, atol=1e-6)
@@ -93,7 +105,7 @@ def test_tiles_compute_what_one_piece_does(symbols, hidden):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
 
 
-def test_no_gradient_is_computed_for_networks_that_are_only_passed_through():
+def test_no_gradient_is_computed_for_networks_that_are_only_passed_through() -> None:
     market = Market(2, 6, 10, 8, 1)
     followed = market.gradients(market.in_tiles(4))[-1]
     market.params = {name: value.detach() for name, value in market.params.items()}
@@ -101,14 +113,21 @@ def test_no_gradient_is_computed_for_networks_that_are_only_passed_through():
     assert torch.equal(own, followed)
 
 
-def test_memory_is_bounded_by_the_tile_and_not_by_the_rows():
+def test_memory_is_bounded_by_the_tile_and_not_by_the_rows() -> None:
     """Counted: rows computed together, and bytes remembered for the backward pass, between tiles and in each of them."""
     symbols, hidden, tile = 50, 32, 3
     most_rows, most_bytes = [], []
     for rows in (6, 60):
-        market, seen, kept = Market(2, rows, symbols, hidden, 2), [], [0]
+        market, kept = Market(2, rows, symbols, hidden, 2), [0]
+        seen: list[int] = []
 
-        def network(params, *inputs, market=market, seen=seen, kept=kept):
+        def network(
+            params: dict[str, torch.Tensor],
+            *inputs: torch.Tensor,
+            market: Market = market,
+            seen: list[int] = seen,
+            kept: list[int] = kept,
+        ) -> torch.Tensor:
             seen.append(len(inputs[0]))
             kept.append(0)
             return market.network(params, *inputs)
@@ -125,6 +144,6 @@ def test_memory_is_bounded_by_the_tile_and_not_by_the_rows():
     assert most_bytes[0] == most_bytes[1] < 30 * tile * symbols * hidden * 4
 
 
-def _count(kept, tensor):
+def _count(kept: list[int], tensor: torch.Tensor) -> torch.Tensor:
     kept[-1] += tensor.nbytes
     return tensor

@@ -22,7 +22,8 @@ def series(kind: str, count: int) -> np.ndarray:
     for day, shock in enumerate(shocks):
         steps[day] = np.sqrt(variance) * shock
         variance = 1.0 - alpha - beta + alpha * steps[day] ** 2 + beta * variance
-    return 0.01 * (steps[300:].T + TRUTH / np.sqrt(YEAR))
+    returns: np.ndarray = 0.01 * (steps[300:].T + TRUTH / np.sqrt(YEAR))
+    return returns
 
 
 def misses(kind: str, count: int, draws: int) -> tuple[float, float]:

@@ -3,6 +3,7 @@
 import runpy
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from hypothesis import given, settings
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from eigen2.envs.config import TradingConfig
 from eigen2.envs.trading import TradingCore
+from eigen2.market.data import MarketData
 
 random_market = runpy.run_path(str(Path(__file__).parents[2] / "bench" / "small_markets.py"))["random_market"]
 
@@ -37,19 +39,29 @@ costs = st.sampled_from([0.0, 1.0, 5.0, 30.0, 400.0])
 DAYS, SYMBOLS, TRADING_DAYS = 40, 6, 20
 
 
-def make_core(seed, kind, rule, batch=1, fee_bp=10.0, slippage_bp=5.0, market=None):
+def make_core(
+    seed: int,
+    kind: dict[str, Any],
+    rule: dict[str, Any],
+    batch: int = 1,
+    fee_bp: float = 10.0,
+    slippage_bp: float = 5.0,
+    market: MarketData | None = None,
+) -> TradingCore:
     market = market or random_market(seed, DAYS, SYMBOLS, **kind)
     config = TradingConfig(trading_days=TRADING_DAYS, fee_bp=fee_bp, slippage_bp=slippage_bp, **rule)
     return TradingCore(market, config, batch)
 
 
-def actions_for(core, seed, steps):
+def actions_for(core: TradingCore, seed: int, steps: int) -> list[np.ndarray]:
     low, high = core.action_bounds
     rng = np.random.default_rng(seed)
     return [rng.uniform(low, high, (core.batch, *core.action_shape)).astype(np.float32) for _ in range(steps)]
 
 
-def play(core, start, actions):
+def play(
+    core: TradingCore, start: int | list[int] | np.ndarray, actions: list[np.ndarray]
+) -> list[dict[str, Any]]:
     """The trace of an episode, as a list of dictionaries of arrays."""
     trace = [vars(core.reset(start))]
     for action in actions:
@@ -59,7 +71,7 @@ def play(core, start, actions):
     return trace
 
 
-def assert_identical(left, right):
+def assert_identical(left: dict[str, Any], right: dict[str, Any]) -> None:
     assert left.keys() == right.keys()
     for name in left:
         np.testing.assert_array_equal(left[name], right[name], err_msg=name, strict=True)
@@ -67,7 +79,9 @@ def assert_identical(left, right):
 
 @given(seeds, market_kinds, rules, costs, costs)
 @settings(max_examples=50, deadline=None)
-def test_the_books_balance_after_every_step(seed, kind, rule, fee_bp, slippage_bp):
+def test_the_books_balance_after_every_step(
+    seed: int, kind: dict[str, Any], rule: dict[str, Any], fee_bp: float, slippage_bp: float
+) -> None:
     core = make_core(seed, kind, rule, batch=3, fee_bp=fee_bp, slippage_bp=slippage_bp)
     core.reset([0, 3, 7])
     books = core.books
@@ -91,7 +105,9 @@ def test_the_books_balance_after_every_step(seed, kind, rule, fee_bp, slippage_b
 
 @given(seeds, market_kinds, rules, costs, costs)
 @settings(max_examples=50, deadline=None)
-def test_more_costs_never_raise_equity(seed, kind, rule, some, more):
+def test_more_costs_never_raise_equity(
+    seed: int, kind: dict[str, Any], rule: dict[str, Any], some: float, more: float
+) -> None:
     cheap = make_core(seed, kind, rule, fee_bp=min(some, more), slippage_bp=0.0)
     dear = make_core(seed, kind, rule, fee_bp=min(some, more), slippage_bp=max(some, more))
     actions = actions_for(cheap, seed, cheap.episode_steps)
@@ -104,7 +120,9 @@ def test_more_costs_never_raise_equity(seed, kind, rule, some, more):
 
 @given(seeds, market_kinds, rules, st.integers(1, TRADING_DAYS - 1))
 @settings(max_examples=50, deadline=None)
-def test_changing_every_price_after_a_day_changes_nothing_up_to_it(seed, kind, rule, steps):
+def test_changing_every_price_after_a_day_changes_nothing_up_to_it(
+    seed: int, kind: dict[str, Any], rule: dict[str, Any], steps: int
+) -> None:
     market = random_market(seed, DAYS, SYMBOLS, **kind)
     start = 4
     last = start + steps
@@ -127,7 +145,9 @@ def test_changing_every_price_after_a_day_changes_nothing_up_to_it(seed, kind, r
 
 @given(seeds, market_kinds, rules)
 @settings(max_examples=20, deadline=None)
-def test_a_batch_of_portfolios_equals_each_of_them_alone(seed, kind, rule):
+def test_a_batch_of_portfolios_equals_each_of_them_alone(
+    seed: int, kind: dict[str, Any], rule: dict[str, Any]
+) -> None:
     batch = make_core(seed, kind, rule, batch=5)
     starts, lengths = np.array([0, 1, 5, 5, 9]), np.array([20, 3, 7, 20, 11])
     actions = actions_for(batch, seed, batch.episode_steps)
@@ -147,7 +167,9 @@ def test_a_batch_of_portfolios_equals_each_of_them_alone(seed, kind, rule):
 
 @given(seeds, market_kinds, rules, st.integers(0, 19))
 @settings(max_examples=50, deadline=None)
-def test_a_core_restored_in_mid_episode_continues_bit_for_bit(seed, kind, rule, pause):
+def test_a_core_restored_in_mid_episode_continues_bit_for_bit(
+    seed: int, kind: dict[str, Any], rule: dict[str, Any], pause: int
+) -> None:
     core = make_core(seed, kind, rule, batch=2)
     actions = actions_for(core, seed, core.episode_steps)
     whole = play(core, [1, 6], actions)

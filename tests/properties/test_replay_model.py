@@ -46,7 +46,7 @@ class Naive:
 
     def n_step(
         self, number: int, n: int, gamma: float
-    ) -> tuple[dict[str, Any], np.ndarray, np.ndarray, float]:
+    ) -> tuple[dict[str, Any], np.float64, np.ndarray, float]:
         item = self.items[number]
         reward, contribution = np.float64(item["reward"]), item["contribution"].astype(np.float64)
         steps = 1
@@ -189,6 +189,7 @@ def test_sequences_are_runs_of_one_episode(world: dict[str, Any], horizon: int) 
     sample = replay.sample_sequences(16, horizon)
     for i in range(16):
         path = naive.run(int(sample.index[0, i]), horizon)
+        assert path is not None
         assert path == sample.index[:, i].tolist()
         for t, number in enumerate(path):
             np.testing.assert_array_equal(sample.observation["day"][t, i].numpy(), naive.items[number]["day"])

@@ -1,6 +1,7 @@
 """Saving at any moment, restoring and going on equals never having stopped."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -36,17 +37,19 @@ def chunk(
         following.append(see(day))
         day = np.where(row["terminated"] | row["truncated"], rng.integers(256, 500, streams), day)
     state["day"] = day
-    return tuple(
+    before, after = (
         {name: np.stack([row[name] for row in part]) for name in part[0]} for part in (rows, following)
     )
+    return before, after
 
 
 def assert_equal(one: Replay, other: Replay) -> None:
-    for draw in (
+    draws: list[Callable[[Replay], Any]] = [
         lambda r: r.sample(3),
         lambda r: r.sample(3, n_step=3, gamma=0.9),
         lambda r: r.sample_prioritised(3, beta=0.5),
-    ):
+    ]
+    for draw in draws:
         left, right = draw(one), draw(other)
         np.testing.assert_array_equal(left.index, right.index)
         assert torch.equal(left.discount, right.discount)
@@ -78,8 +81,8 @@ def test_restored_replays_go_on_as_if_never_stopped(
         manifest = stopped.snapshot().write(disk.put, disk.has)
         stopped = Replay.restore(json.loads(json.dumps(manifest)), disk.read)
         assert_equal(replay, stopped)
-    one, other = (r.snapshot().write(disk.put, disk.has) for r in (replay, stopped))
-    assert one["parts"] == other["parts"]
+    first, second = (r.snapshot().write(disk.put, disk.has) for r in (replay, stopped))
+    assert first["parts"] == second["parts"]
     numbers = np.arange(replay.links.first, replay.links.total)[-streams * times[-1] :]
     newest = replay.transitions(numbers)
     flat = steps["window"].reshape(-1, 256, 33)[-len(numbers) :]

@@ -114,7 +114,7 @@ def test_long_logs_are_thinned_out_and_keep_their_extremes() -> None:
 
 
 def test_a_spread_and_a_tree_come_from_the_births() -> None:
-    births = {
+    births: dict[str, list[Any]] = {
         "generation": [1, 1, 2, 2], "agent": [0, 1, 2, 1], "parents": [[], [], [0, 1], [1]],
         "operator": ["born", "born", "crossover", "elite"], "fitness": [1.0, 3.0, 5.0, None], "validation": [0.1, 0.2, 0.9, None],
     }  # fmt: skip
@@ -139,7 +139,7 @@ def test_a_spread_and_a_tree_come_from_the_births() -> None:
 
 
 def test_a_symbol_is_chosen_and_its_trades_are_marked_on_its_price() -> None:
-    sources = {
+    sources: dict[str, dict[str, list[Any]]] = {
         "prices": {"date": ["d1", "d2", "d3"], "A": [1.0, 2.0, 3.0], "B": [5.0, None, 4.0]},
         "fills": {"date": ["d2", "d3", "d2"], "symbol": ["A", "A", "B"], "side": ["buy", "sell", "buy"], "price": [2.0, 3.0, 4.5]},
     }  # fmt: skip
@@ -155,7 +155,7 @@ def test_a_symbol_is_chosen_and_its_trades_are_marked_on_its_price() -> None:
 
 
 def test_facts_of_an_evaluation_are_lines_across() -> None:
-    table = {"metrics": {"step": [1, 2, 3], "eval_return": [None, 5.0, 7.0]}}
+    table: dict[str, dict[str, list[Any]]] = {"metrics": {"step": [1, 2, 3], "eval_return": [None, 5.0, 7.0]}}
     panel = Lines("Return", ("eval_return",), levels=("random_return", "nosuch")).to_json()
     drawn = draw(panel, table, {"random_return": -3.0})
     assert drawn is not None
@@ -163,7 +163,11 @@ def test_facts_of_an_evaluation_are_lines_across() -> None:
 
 
 def test_the_newest_records_are_a_table_and_two_columns_a_cloud() -> None:
-    births = {"generation": [1, 2, 2, 2], "agent": [0, 5, 6, 7], "score": [9.0, None, 1.0, 3.0]}
+    births: dict[str, list[Any]] = {
+        "generation": [1, 2, 2, 2],
+        "agent": [0, 5, 6, 7],
+        "score": [9.0, None, 1.0, 3.0],
+    }
     (shown,) = shown_panels(
         [Newest("Population", "score", ("agent", "score", "nosuch")).to_json()], {"lineage": births}, {}
     )

@@ -177,9 +177,8 @@ def crash(run_dir: Path, start: int, limit: int | None, delay: float | None, sav
 
 def at_every_operation(run_dir: Path) -> dict[str, int]:
     """Kill before every single file operation of the first save, and of a later save with rotation and garbage."""
-    os.fsync = lambda descriptor: (
-        None
-    )  # the page cache outlives a killed process; only the order matters here
+    # The page cache outlives a killed process; only the order matters here.
+    os.fsync = lambda fd: None
     crashes, newest, limit = 0, -1, 1
     for warm_up in (0, 5):
         for step in range(newest + 1, newest + 1 + warm_up):
@@ -241,7 +240,7 @@ def disk_full(mount: Path) -> dict[str, int]:
 
 def disk_full_at_every_size(mount: Path) -> dict[str, int]:
     """Leave less and less room, so that the disk runs full in objects, in manifests and in directories."""
-    checkpoints_module.MARGIN_BYTES = -(10**9)  # no prediction: the disk itself must say no
+    checkpoints_module.MARGIN_BYTES = -(10**9)  # type: ignore[attr-defined]  # no prediction: the disk itself must say no
     run_dir, ballast = mount / "run", mount / "ballast"
     checkpoints = Checkpoints(run_dir)
     save(checkpoints, 0)

@@ -57,10 +57,15 @@ def test_at_most_one_job_is_in_flight() -> None:
 
 def test_a_failure_is_raised_once_at_the_next_submit_with_its_errno() -> None:
     ran: list[int] = []
+
+    def run() -> int:
+        ran.append(1)
+        return 1
+
     with BackgroundSaver[int]() as saver:
         saver.submit(fail)
         with pytest.raises(OSError, match="No space") as failure:
-            saver.submit(lambda: ran.append(1) or 1)
+            saver.submit(run)
         assert failure.value.errno == errno.ENOSPC
         assert saver.submit(lambda: 2) is None
         assert saver.wait() == 2

@@ -116,13 +116,17 @@ def meanwhile(checkpoints: Checkpoints, moment: str, event: Callable[[], None]) 
     objects, names, pinned = checkpoints.objects, checkpoints.objects.list, checkpoints.pinned
     delete, pending = objects.delete, [event]
 
-    def before(step: str) -> None:
-        if step == moment and pending:
-            pending.pop()()
+    def after(step: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            if step == moment and pending:
+                pending.pop()()
+            return function(*arguments)
 
-    objects.list = lambda: (before("list"), names())[1]  # type: ignore[method-assign]
-    checkpoints.pinned = lambda: (before("pins"), pinned())[1]
-    objects.delete = lambda *names: (before("delete"), delete(*names))[1]  # type: ignore[method-assign]
+        return call
+
+    objects.list = after("list", names)  # type: ignore[method-assign]
+    checkpoints.pinned = after("pins", pinned)
+    objects.delete = after("delete", delete)  # type: ignore[method-assign]
 
 
 @pytest.fixture

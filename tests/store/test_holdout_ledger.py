@@ -1,15 +1,16 @@
 """Every use is on record, once, whoever writes; what cannot be written is an error, what cannot be read is counted."""
 
 import errno
+import fcntl
 import json
 import multiprocessing
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from eigen2.errors import DataError, ResourceError
-from eigen2.store import holdout_ledger
 from eigen2.store.holdout_ledger import HoldoutLedger, user_ledger
 
 DATA = {"id": "0123", "market": "sp20"}
@@ -111,7 +112,9 @@ def test_a_ledger_that_cannot_be_written_is_a_sentence(tmp_path: Path, place: st
         pytest.param(lambda text: text + b"[" * 100_000 + b"\n", id="a deep line"),
     ],
 )
-def test_damaged_lines_are_counted_and_the_others_stay(tmp_path: Path, damage) -> None:  # type: ignore[no-untyped-def]
+def test_damaged_lines_are_counted_and_the_others_stay(
+    tmp_path: Path, damage: Callable[[bytes], bytes]
+) -> None:
     ledger = HoldoutLedger(tmp_path / "ledger.jsonl")
     for champion in "ab":
         ledger.record({"champion": champion}, DATA)
@@ -138,14 +141,14 @@ def test_a_ledger_deleted_while_somebody_waits_for_it_is_begun_anew(
 ) -> None:
     ledger = HoldoutLedger(tmp_path / "ledger.jsonl")
     ledger.record({"champion": "a"}, DATA)
-    lock, waits = holdout_ledger.fcntl.flock, [True]
+    lock, waits = fcntl.flock, [True]
 
     def deleted_meanwhile(descriptor: int, operation: int) -> None:
         lock(descriptor, operation)
         if waits.pop() if waits else False:
             ledger.path.unlink()
 
-    monkeypatch.setattr(holdout_ledger.fcntl, "flock", deleted_meanwhile)
+    monkeypatch.setattr(fcntl, "flock", deleted_meanwhile)
     ledger.record({"champion": "b"}, DATA)
     assert uses(ledger) == ["b"]
 

@@ -40,7 +40,8 @@ def same(left: Any, right: Any) -> bool:
         bits = [t.contiguous().reshape(-1).view(torch.uint8) for t in (left, right)]
         return torch.equal(*bits)
     if isinstance(left, (np.ndarray, np.generic)):
-        return left.dtype == right.dtype and left.shape == right.shape and left.tobytes() == right.tobytes()
+        same_kind = left.dtype == right.dtype and left.shape == right.shape
+        return bool(same_kind and left.tobytes() == right.tobytes())
     if isinstance(left, dict):
         return list(left) == list(right) and all(
             type(a) is type(b) and same(left[a], right[b]) for a, b in zip(left, right, strict=True)
@@ -177,7 +178,12 @@ def test_restored_arrays_are_writable_and_independent() -> None:
 
 
 def test_frozen_state_does_not_follow_the_training() -> None:
-    state = {"weight": torch.zeros(3), "table": np.zeros(3), "list": [torch.zeros(1)], "history": [1]}
+    state: dict[str, Any] = {
+        "weight": torch.zeros(3),
+        "table": np.zeros(3),
+        "list": [torch.zeros(1)],
+        "history": [1],
+    }
     frozen = freeze(state)
     before = fingerprint(frozen)
     state["weight"] += 1

@@ -151,6 +151,7 @@ def test_the_search_distribution_starts_around_one_agent(alg):
     config, actors = alg(variation="cem", cem_std=0.1), population()
     variation = Variation(config, actors, 7)
     drawn = variation.init_distribution(take(actors, [3]), 500, 0)
+    assert variation.distribution is not None
     assert torch.equal(variation.distribution.mean, flatten(actors)[3])
     assert agents_in(drawn) == 500
     away = (flatten(drawn) - flatten(actors)[3]) / variation.scale

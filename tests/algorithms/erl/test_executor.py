@@ -111,8 +111,9 @@ def test_workers_leave_ctrl_c_to_the_main_process_and_their_death_is_a_clear_err
             (found,) = executor([one])
             np.testing.assert_array_equal(found.returns, expected.returns)
             (worker,) = multiprocessing.active_children()
+            assert worker.pid is not None
             os.kill(worker.pid, signal.SIGINT)
-        os.kill(worker.pid, signal.SIGKILL)
+        worker.kill()
         worker.join()
         with pytest.raises(WorkersLostError, match="A worker process died.*cluster=inline.*--resume"):
             list(executor([one]))
@@ -148,7 +149,7 @@ class Unlucky:
 def test_what_goes_wrong_in_a_worker_is_told():
     one = RolloutTask({}, np.zeros(1, dtype=np.int64))
     with (
-        processes(Unlucky, 1, threads=1) as executor,
+        processes(Unlucky, 1, threads=1) as executor,  # type: ignore[arg-type]
         pytest.raises(RuntimeError, match="MissingDataError: the prices are gone"),
     ):
         list(executor([one]))

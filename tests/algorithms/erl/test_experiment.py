@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,7 +31,8 @@ TINY = (
 
 def opened(*overrides, **services):
     config = load_config([*overrides, *TINY])
-    return algorithm("erl").open(config, Services(datasets=None, fingerprint=fingerprint, **services))
+    offered = Services(datasets=None, fingerprint=fingerprint, **services)  # type: ignore[arg-type]
+    return algorithm("erl").open(config, offered)
 
 
 @pytest.mark.parametrize("overrides", [MARKET, ("env.actions=weights", *MARKET), PENDULUM])
@@ -59,7 +61,7 @@ def test_a_run_without_a_champion_cannot_be_evaluated():
 
 
 def test_a_market_run_is_evaluated_and_its_holdout_uses_are_counted(ledger):
-    earlier = []
+    earlier: list[dict[str, Any]] = []
     with opened(*MARKET, evaluations=lambda: earlier, holdouts=HoldoutLedger(ledger)) as experiment:
         assert len(experiment.data_fingerprint) == 64
         experiment.trainer.step()

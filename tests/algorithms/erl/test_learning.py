@@ -1,5 +1,7 @@
 """Agents really learn: on an easy planted market the trained beat the untrained by far; and a golden trace."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -43,7 +45,7 @@ def holdout_growth(trainer, actor):
     return 100.0 * daily.mean(axis=(1, 2))
 
 
-SETTINGS = {
+SETTINGS: dict[str, dict[str, Any]] = {
     "both": {"generations": 8, "direct_steps": 10, "direct_days": 16},
     "gradient": {"learners": 6, "variation": "none", "direct_steps": 10, "direct_days": 16},
     "evolution": {"learners": 0, "generations": 20},

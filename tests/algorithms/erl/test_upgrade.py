@@ -37,7 +37,8 @@ def test_a_state_of_format_1_loads_whole(name):
         yaml.safe_load((FORMAT1 / name / "config.yaml").read_text(encoding="utf-8")), stored=True
     )
     stored = state_of(name)
-    with open_experiment(config, Services(datasets=None, fingerprint=fingerprint)) as experiment:
+    services = Services(datasets=None, fingerprint=fingerprint)  # type: ignore[arg-type]
+    with open_experiment(config, services) as experiment:
         experiment.trainer.load_state_dict(stored)
         loaded = dict(leaves(experiment.trainer.state_dict()))
     expected = dict(leaves(upgrade(stored)))

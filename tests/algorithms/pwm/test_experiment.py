@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -12,10 +13,13 @@ import torch
 
 from eigen2.algorithms.contract import Services
 from eigen2.algorithms.pwm import PWM
+from eigen2.algorithms.pwm.config import PWMConfig
 from eigen2.algorithms.pwm.export import load_policy
-from eigen2.config import fingerprint, load_config, validate
+from eigen2.config import Config, fingerprint, load_config, validate
+from eigen2.envs.control.config import TasksConfig
 from eigen2.envs.control.environments import Environments, Task
 from eigen2.errors import ConfigError, DataError
+from eigen2.replay import Replay
 
 FILES = {"init_policy.pt", "best_policy.pt", "latest_checkpoint.pt", "final_policy.pt"}
 CHAMPION = {"champion.json", "champion.safetensors", "champion.pt2"}
@@ -65,7 +69,7 @@ GYM = {"kind": "gym", "id": "Pendulum-v1", "max_episode_steps": 20}
 
 @pytest.fixture
 def runs(config, copy_of):
-    stored = {}
+    stored: dict[str, tuple[Config, Callable[[], Replay] | None]] = {}
     for name, env in (("swing", PENDULUM), ("gym", GYM)):
         with open_with(config(env)) as experiment:
             experiment.trainer.step()
@@ -101,6 +105,7 @@ def test_pretraining_begins_with_a_located_replay(config, runs):
     services = offering(runs)
     asked = config(PENDULUM, pretrain={"replay": "swing", "updates": 4})
     resolved = PWM().resolve(asked, services)
+    assert isinstance(resolved.alg, PWMConfig)
     assert resolved.alg.pretrain.replay == Path("/runs/swing")
     with PWM().open(resolved, services) as experiment:
         facts = experiment.load_dataset()
@@ -117,6 +122,7 @@ def test_several_tasks_are_read_from_the_runs_that_hold_their_data(config, runs)
     services = offering(runs)
     settings = {"iterations": 2, "multitask": {"policy_iterations": 1}}
     resolved = PWM().resolve(config(tasks("swing", "gym"), **settings), services)
+    assert isinstance(resolved.env, TasksConfig)
     assert [env.label for env in resolved.env.tasks] == ["pendulum", "Pendulum-v1"]
     with PWM().open(resolved, services) as experiment:
         assert [facts["path"] for facts in experiment.load_dataset()["trained_on"]] == [

@@ -44,7 +44,7 @@ def test_a_field_that_knows_the_velocity_has_no_error(stream):
     dynamics = FlowDynamics(ModelConfig.model_validate({"latent": 16, "dynamics": "flow"}), 2, stream)
     start, end = (simnorm(torch.randn(6, 16, generator=stream)) for _ in range(2))
     action = torch.randn(6, 2, generator=stream)
-    dynamics.velocity = lambda latent, action, tau: logits_of(end) - logits_of(start)
+    dynamics.velocity = lambda latent, action, tau: logits_of(end) - logits_of(start)  # type: ignore[method-assign]
     reached = dynamics(start, action)
     torch.testing.assert_close(reached, end, atol=1e-4, rtol=0)
     assert dynamics.error(start, action, reached, end, dynamics.draw(action, stream)).max() < 1e-7

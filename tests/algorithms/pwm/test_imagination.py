@@ -46,7 +46,7 @@ def test_the_gradient_of_an_action_plan_equals_finite_differences(changes, tiny,
         def follow(latent, eps):
             return eps
 
-        return returns(imagine(model, follow, start, actions, GAMMA), critic).mean()
+        return returns(imagine(model, follow, start, actions, GAMMA), critic).mean()  # type: ignore[arg-type]
 
     assert torch.autograd.gradcheck(value, (plan,), eps=1e-6, atol=1e-6)
 

@@ -2,6 +2,7 @@
 
 import gc
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from eigen2.envs.control.catalogue import make_task
 from eigen2.envs.control.gymnasium_task import GymnasiumTask
 from eigen2.errors import DamagedStateError, DataError
 
-VARIANTS = {
+VARIANTS: dict[str, dict[str, Any]] = {
     "mlp": {},
     "flow": {"model": {"dynamics": "flow", "flow": {"integrator": "heun", "substeps": 4}}},
     "two_hot": {"model": {"reward": "two_hot"}},
@@ -65,10 +66,10 @@ def test_the_same_seed_gives_the_same_run_and_another_seed_another(tiny):
 
 
 def test_no_global_generator_is_read(tiny):
-    torch_state, numpy_state = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
+    torch_state, numpy_state = torch.get_rng_state(), np.random.get_state(legacy=False)["state"]["key"].copy()  # noqa: NPY002
     trainer(tiny()).step()
     assert torch.equal(torch.get_rng_state(), torch_state)
-    np.testing.assert_array_equal(np.random.get_state()[1], numpy_state)  # noqa: NPY002
+    np.testing.assert_array_equal(np.random.get_state(legacy=False)["state"]["key"], numpy_state)  # noqa: NPY002
 
 
 @pytest.mark.parametrize("name", VARIANTS)

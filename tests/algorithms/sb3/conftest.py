@@ -66,8 +66,8 @@ class Forgetful(Drift):
 
 @pytest.fixture(autouse=True)
 def environments() -> Iterator[None]:
-    gymnasium.register("test/Drift-v0", Drift, max_episode_steps=40)
-    gymnasium.register("test/Forgetful-v0", Forgetful, max_episode_steps=40)
+    gymnasium.register("test/Drift-v0", lambda **_: Drift(), max_episode_steps=40)
+    gymnasium.register("test/Forgetful-v0", lambda **_: Forgetful(), max_episode_steps=40)
     yield
     for name in ("test/Drift-v0", "test/Forgetful-v0"):
         del gymnasium.registry[name]
@@ -120,8 +120,8 @@ class GlobalGenerators:
         random.seed(97)
 
     def take(self) -> list[Any]:
-        numpy = np.random.get_state()  # noqa: NPY002
-        return [torch.get_rng_state().tolist(), numpy[1].tolist(), random.getstate()]
+        numpy = np.random.get_state(legacy=False)  # noqa: NPY002
+        return [torch.get_rng_state().tolist(), numpy["state"]["key"].tolist(), random.getstate()]
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ from eigen2.envs.control.planar import Cheetah, Hopper
 from eigen2.envs.control.swing import CartPole, Pendulum
 
 
-def row(*values):
+def row(*values: float) -> np.ndarray:
     return np.array([values], dtype=np.float64)
 
 
-def floating_state(joints, seed=0):
+def floating_state(joints: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray, Rotation]:
     stream = np.random.default_rng(seed)
     rotation = Rotation.random(1, random_state=seed)
     xyzw = rotation.as_quat()
@@ -24,7 +24,7 @@ def floating_state(joints, seed=0):
 
 
 @pytest.mark.parametrize("task", [Ant(), Humanoid()])
-def test_floating_robots_are_observed_in_the_y_up_order(task):
+def test_floating_robots_are_observed_in_the_y_up_order(task: Ant | Humanoid) -> None:
     joints = task.action_size
     position, velocity, action, rotation = floating_state(joints)
     observed = task.observe(position, velocity, action)[0]
@@ -45,7 +45,7 @@ def test_floating_robots_are_observed_in_the_y_up_order(task):
     np.testing.assert_array_equal(observed[13 + 2 * joints :], action[0])
 
 
-def test_an_upright_ant_facing_forward_has_the_known_observation():
+def test_an_upright_ant_facing_forward_has_the_known_observation() -> None:
     position = row(0, 0, 0.75, 1, 0, 0, 0, 0, 1, 0, -1, 0, -1, 0, 1)
     observed = Ant().observe(position, np.zeros((1, 14)), np.zeros((1, 8)))[0]
     half = np.sqrt(0.5)
@@ -54,7 +54,7 @@ def test_an_upright_ant_facing_forward_has_the_known_observation():
     np.testing.assert_allclose(Ant().reward(observed[None], np.zeros((1, 8))), [0.1 + 1 + 0.75 - 0.27])
 
 
-def test_ant_reward_is_speed_posture_and_height():
+def test_ant_reward_is_speed_posture_and_height() -> None:
     observation = np.zeros((1, 37))
     observation[0, [0, 5, 27, 28]] = 0.5, 2.0, 0.9, -0.3
     np.testing.assert_allclose(Ant().reward(observation, np.ones((1, 8))), [2.0 + 0.09 - 0.3 + 0.23])
@@ -66,7 +66,7 @@ def test_ant_reward_is_speed_posture_and_height():
 @pytest.mark.parametrize(
     ("height", "term"), [(1.2, 10 * 0.1), (0.89, 10 * 0.05), (0.80, -200 * 0.04**2), (-5.0, -200.0)]
 )
-def test_humanoid_reward_punishes_sinking(height, term):
+def test_humanoid_reward_punishes_sinking(height: float, term: float) -> None:
     observation = np.zeros((1, 76))
     observation[0, [0, 5, 53, 54]] = height, 1.5, 1.0, 0.8
     action = np.full((1, 21), 0.5)
@@ -77,34 +77,34 @@ def test_humanoid_reward_punishes_sinking(height, term):
 
 
 @pytest.mark.parametrize(("height", "term"), [(0.5, 0.3), (-0.1, 0.2), (-0.4, -200 * 0.1**2)])
-def test_hopper_reward_is_speed_height_angle_and_effort(height, term):
+def test_hopper_reward_is_speed_height_angle_and_effort(height: float, term: float) -> None:
     observation = np.zeros((1, 11))
     observation[0, [0, 1, 5]] = height, 0.2, 3.0
     expected = 3.0 + term + 1 - 0.2**2 / (np.pi / 6) ** 2 - 0.1 * (0.25 + 1 + 0)
     np.testing.assert_allclose(Hopper().reward(observation, row(0.5, -1, 0)), [expected])
 
 
-def test_hopper_ends_below_its_lowest_height():
+def test_hopper_ends_below_its_lowest_height() -> None:
     observation = np.zeros((2, 11))
     observation[:, 0] = -0.46, -0.44
     assert Hopper().terminated(observation).tolist() == [True, False]
 
 
-def test_planar_robots_do_not_see_their_x():
+def test_planar_robots_do_not_see_their_x() -> None:
     position, velocity = np.arange(9.0)[None], 10 + np.arange(9.0)[None]
     observed = Cheetah().observe(position, velocity, np.zeros((1, 6)))[0]
     assert observed.tolist() == [1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 14, 15, 16, 17, 18]
     np.testing.assert_allclose(Cheetah().reward(observed[None], np.full((1, 6), 0.5)), [10 - 0.15])
 
 
-def test_cartpole_reward_weighs_angle_turn_place_and_speed():
+def test_cartpole_reward_weighs_angle_turn_place_and_speed() -> None:
     observed = CartPole().observe(row(0.5, np.pi / 2), row(2.0, -3.0), row(0.0))
     np.testing.assert_allclose(observed, row(0.5, 2.0, 1.0, 0.0, -3.0), atol=1e-12)
     expected = -((np.pi / 2) ** 2 + 0.1 * 9 + 0.05 * 0.25 + 0.1 * 4)
     np.testing.assert_allclose(CartPole().reward(observed, row(1.0)), [expected])
 
 
-def test_pendulum_reward_is_that_of_the_classic_task():
+def test_pendulum_reward_is_that_of_the_classic_task() -> None:
     observed = Pendulum().observe(row(7.0), row(-2.0), row(0.0))
     angle = 7.0 - 2 * np.pi
     np.testing.assert_allclose(

@@ -3,21 +3,22 @@ import numpy as np
 import pytest
 
 from eigen2.envs.config import GymConfig
+from eigen2.envs.control.environments import Environments, Task
 from eigen2.envs.control.gymnasium_task import GymnasiumTask
 from eigen2.errors import DamagedStateError
 
 
 @pytest.fixture(params=["Pendulum-v1", "MountainCarContinuous-v0"])
-def task(request):
+def task(request: pytest.FixtureRequest) -> GymnasiumTask:
     return GymnasiumTask(GymConfig(id=request.param, max_episode_steps=60))
 
 
-def trace(environments, plan):
+def trace(environments: Environments, plan: np.ndarray) -> list[np.ndarray]:
     steps = [environments.step(action) for action in plan]
     return [np.stack([getattr(step, name) for step in steps]) for name in steps[0].__dataclass_fields__]
 
 
-def test_a_restored_environment_continues_bit_for_bit(task):
+def test_a_restored_environment_continues_bit_for_bit(task: Task) -> None:
     plan = np.random.default_rng(0).uniform(-1, 1, (150, 3, task.action_size))
     original = task.open(3, 7, "start")
     trace(original, plan[:100])
@@ -29,7 +30,7 @@ def test_a_restored_environment_continues_bit_for_bit(task):
         np.testing.assert_array_equal(a, b)
 
 
-def test_an_episode_that_ends_is_followed_by_another_with_its_own_start(task):
+def test_an_episode_that_ends_is_followed_by_another_with_its_own_start(task: Task) -> None:
     environments = task.open(2, 7, "start")
     plan = np.random.default_rng(0).uniform(-1, 1, (130, 2, task.action_size))
     observation, successor, _, terminated, truncated = trace(environments, plan)
@@ -41,13 +42,13 @@ def test_an_episode_that_ends_is_followed_by_another_with_its_own_start(task):
     assert len(np.unique(starts, axis=0)) == len(starts)
 
 
-def test_environments_and_seeds_start_differently(task):
+def test_environments_and_seeds_start_differently(task: Task) -> None:
     starts = np.concatenate([task.open(2, seed, "start").observation for seed in (1, 2)])
     assert len(np.unique(starts, axis=0)) == 4
     np.testing.assert_array_equal(task.open(2, 1, "start").observation, starts[:2])
 
 
-def test_the_state_of_another_environment_is_refused():
+def test_the_state_of_another_environment_is_refused() -> None:
     pendulum, car = (
         GymnasiumTask(GymConfig(id=name)) for name in ("Pendulum-v1", "MountainCarContinuous-v0")
     )
@@ -55,11 +56,11 @@ def test_the_state_of_another_environment_is_refused():
         car.open(2, 0, "start").load_state_dict(pendulum.open(2, 0, "start").state_dict())
 
 
-def pendulum(steps=None):
+def pendulum(steps: int | None = None) -> GymnasiumTask:
     return GymnasiumTask(GymConfig(id="Pendulum-v1", max_episode_steps=steps))
 
 
-def test_actions_are_stretched_from_unit_range_to_the_box():
+def test_actions_are_stretched_from_unit_range_to_the_box() -> None:
     environments, env = pendulum().environments(1), gymnasium.make("Pendulum-v1")
     environments.reset([7])
     env.reset(seed=7)
@@ -70,7 +71,7 @@ def test_actions_are_stretched_from_unit_range_to_the_box():
         assert step.reward[0] == reward
 
 
-def test_truncation_is_told_from_termination():
+def test_truncation_is_told_from_termination() -> None:
     task = pendulum(4)
     assert task.episode_steps == 4
     environments = task.environments(2)
@@ -81,6 +82,6 @@ def test_truncation_is_told_from_termination():
 
 
 @pytest.mark.parametrize("bad", [np.zeros((2, 2)), np.full((2, 1), np.nan)])
-def test_bad_actions_are_refused(bad):
+def test_bad_actions_are_refused(bad: np.ndarray) -> None:
     with pytest.raises(ValueError, match=r"Pendulum-v1 needs finite actions of shape \(2, 1\)"):
         pendulum().open(2, 0, "start").step(bad)

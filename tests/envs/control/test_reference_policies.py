@@ -25,14 +25,14 @@ RANDOM = {
 
 
 @pytest.mark.parametrize("name", STILL)
-def test_standing_still_earns_what_the_catalogue_expects(name):
+def test_standing_still_earns_what_the_catalogue_expects(name: str) -> None:
     task = make_task(name)
     low, high = STILL[name]
     assert low < play_episodes(task, stand_still(task), 8, seed=0).mean < high
 
 
 @pytest.mark.parametrize("name", RANDOM)
-def test_random_actions_earn_what_the_catalogue_expects(name):
+def test_random_actions_earn_what_the_catalogue_expects(name: str) -> None:
     task = make_task(name)
     low, high = RANDOM[name]
     assert low < play_episodes(task, at_random(task, seed=0), 8, seed=0).mean < high

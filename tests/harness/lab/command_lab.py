@@ -118,7 +118,16 @@ def compiled(source: str, directory: Path) -> Path | None:
     if compiler is None or sys.platform != "linux":
         return None
     library = directory / f"{Path(source).stem}.so"
-    command = [compiler, "-O1", "-shared", "-fPIC", "-o", library, Path(__file__).with_name(source), "-ldl"]
+    command: list[str | Path] = [
+        compiler,
+        "-O1",
+        "-shared",
+        "-fPIC",
+        "-o",
+        library,
+        Path(__file__).with_name(source),
+        "-ldl",
+    ]
     subprocess.run(command, check=True)
     return library
 

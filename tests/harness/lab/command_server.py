@@ -84,7 +84,7 @@ def _command(request: dict[str, Any]) -> int:
     # The page cache outlives a killed process, so what fsync adds is seen by a power cut alone; the store's own tests
     # cut the power. Here it would only make every test wait for the disk.
     if request["fault"] is None:
-        os.fsync = lambda descriptor: None
+        os.fsync = lambda fd: None
     else:
         _arm(**request["fault"])
     for moment in request["moments"]:
@@ -130,12 +130,14 @@ def _arrange(moment: dict[str, Any]) -> None:
         for name in OPERATIONS:
             setattr(os, name, _before(getattr(os, name), tick))
     elif on == "stepped":
-        TrainingConsole.stepped = _after(TrainingConsole.stepped, lambda *_: tick())
+        TrainingConsole.stepped = _after(TrainingConsole.stepped, lambda *_: tick())  # type: ignore[method-assign]
     else:
         # A phase that only says that it begins (done = 0) has not happened yet.
-        TrainingConsole.phase = _after(
-            TrainingConsole.phase, lambda _, name, done, __: name == phase and done > 0 and tick()
-        )
+        def begun(_: TrainingConsole, name: str, done: int, *__: object) -> None:
+            if name == phase and done > 0:
+                tick()
+
+        TrainingConsole.phase = _after(TrainingConsole.phase, begun)  # type: ignore[method-assign]
 
 
 def _before(function: Callable[..., Any], act: Callable[[], None]) -> Callable[..., Any]:

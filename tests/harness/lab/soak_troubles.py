@@ -7,8 +7,8 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
-from command_lab import Fault, Moment, resumable
-from soak_world import STEPS, Life, Process, Started, World, lines, send
+from command_lab import Fault, Moment, Started, resumable
+from soak_world import STEPS, Life, Process, World, lines, send
 
 STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 FAULTS = (errno.EIO, errno.ENOSPC, errno.EROFS, errno.EDQUOT, -1, -2)

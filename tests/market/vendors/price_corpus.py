@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -93,7 +94,7 @@ def text(path: Path, content: str, encoding: str = "utf-8") -> Path:
     return path
 
 
-def csv(frame: pd.DataFrame, path: Path, **options: object) -> Path:
+def csv(frame: "pd.DataFrame | pd.Series[Any]", path: Path, **options: object) -> Path:
     frame.to_csv(path, **options)  # type: ignore[call-overload]
     return path
 
@@ -212,7 +213,8 @@ def _(t: Truth, d: Path) -> Path:
 
 @layout("yfinance before 0.2.40, nameless levels and Adj Close")
 def _(t: Truth, d: Path) -> Path:
-    return csv(t.downloaded(adj=True).rename_axis(columns=[None, None]), d / "p.csv")
+    nameless = t.downloaded(adj=True).rename_axis(columns=[None, None])  # type: ignore[list-item]
+    return csv(nameless, d / "p.csv")
 
 
 @layout("yfinance, group_by ticker")
@@ -277,7 +279,8 @@ def _(t: Truth, d: Path) -> Path:
 @layout("quantmod")
 def _(t: Truth, d: Path) -> Path:
     frame = t.downloaded(adj=True).rename(columns={"Adj Close": "Adjusted"})
-    names = [f"{symbol}.{field}" for field, symbol in frame.columns]
+    pairs: list[tuple[str, str]] = list(frame.columns)  # type: ignore[arg-type]
+    names = [f"{symbol}.{field}" for field, symbol in pairs]
     return csv(frame.set_axis(names, axis=1).rename_axis(""), d / "p.csv")
 
 
