@@ -5,6 +5,10 @@ from pathlib import Path
 import pytest
 from command_lab import ALGORITHM, SB3, SMALL_PWM, Lab, Moment
 
+from eigen2.algorithms import registry
+from eigen2.config import load_config
+from eigen2.harness.host import Host
+
 ENVS = """
 import gymnasium, numpy as np
 from gymnasium import spaces
@@ -75,3 +79,17 @@ def test_a_killed_run_on_stacks_goes_on_to_the_same_end(lab: Lab, here: Path, al
     assert lab.run("fingerprint", killed, cwd=here).out == lab.run("fingerprint", straight, cwd=here).out
     info = [lab.run("replay", "info", run, "--json").json for run in (killed, straight)]
     assert info[0] == info[1]
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_forecast_counts_frames_once(here: Path, monkeypatch: pytest.MonkeyPatch, algorithm: str) -> None:
+    monkeypatch.chdir(here)
+    needs = []
+    for overrides in (ALGORITHMS[algorithm], (*ALGORITHMS[algorithm], FLAT)):
+        config = load_config(overrides)
+        needs.append(registry.algorithm(config.alg.kind).needs(config, Host(config).services))
+    stacked, flat = needs
+    frame, stack = 16 * 16 * 4, 16 * 16 * 16 * 4
+    assert stack < flat.record < stack + 100
+    assert frame < stacked.record < frame + 300
+    assert stacked.peaks == flat.peaks, "rollouts and batches hold whole observations"
