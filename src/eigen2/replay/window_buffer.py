@@ -36,8 +36,7 @@ class WindowBuffer:
         if self._extents is None:
             elements = self._store.row_bytes // np.dtype(field.dtype).itemsize
             self._extents = np.empty((*numbers.shape, elements), field.dtype)
-        for rows, target in zip(numbers, self._extents, strict=True):
-            self._store.read_rows(rows, target)
+        self._store.read_rows(numbers.reshape(-1), self._extents.reshape(-1, self._extents.shape[2]))
         path, row, element = self._extents.strides
         windows = np.lib.stride_tricks.as_strided(
             self._extents,

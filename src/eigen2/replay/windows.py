@@ -120,7 +120,11 @@ class WindowStore:
         if slide >= length or (references < 0).any():
             return None
         found = np.empty((paths, length + slide * (steps - 1)), np.int64)
-        for path, windows in zip(found, references.tolist(), strict=True):
+        steady = self.extents.slides(references, slide)
+        for path, windows, at_once in zip(found, references.tolist(), steady.tolist(), strict=True):
+            if at_once:
+                path[:] = self.extents.numbers(windows[0], slide * (steps - 1))
+                continue
             path[:length] = self.extents.numbers(windows[0])
             for step, window in enumerate(windows[1:], 1):
                 numbers = self.extents.numbers(window)
