@@ -331,10 +331,11 @@ def table(found: dict[str, Figures]) -> None:
     print(
         f"sample of {BATCH}: {rows['sample_over_memcpy']:.2f} x the memcpy of the batch (window and next window)"
     )
-    print(f"\nAnt-sized records{'add/s':>12}{'sample 1024':>14}")
+    print(f"\nAnt-sized records{'add/s':>12}{'when full':>12}{'sample 1024':>14}")
     for name in ("ours", "cpprb", "sb3", "torchrl"):
         f = found["ant"]
-        print(f"{name:17}{f[name + '_add_per_s'] / 1e6:>10.2f} M{f[name + '_sample_us']:>11.0f} us")
+        rates = (f"{f[f'{name}_{kind}_per_s'] / 1e6:>10.2f} M" for kind in ("add", "refill"))
+        print(f"{name:17}{''.join(rates)}{f[name + '_sample_us']:>11.0f} us")
 
 
 def summary(found: dict[str, Figures]) -> dict[str, float]:

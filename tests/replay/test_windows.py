@@ -1,11 +1,16 @@
 """Large observations: kept once, given back bit for bit, dropped when nobody names them."""
 
+import json
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+from eigen2.errors import ConfigError
 from eigen2.replay import Field, Replay, Schema
+from eigen2.replay.schema import vector_schema
+from eigen2.store.memory import MemoryObjects
 
 
 def copies(steps: dict[str, Any], following: dict[str, Any]) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -112,6 +117,74 @@ def test_a_window_of_thin_rows_is_compressed_at_once() -> None:
     assert replay.ram_bytes < scans.nbytes / 2
     batch = replay.transitions(np.array([0, 1]))
     np.testing.assert_array_equal(batch.next_observation["scan"].numpy(), scans[1:, 0])
+
+
+def stacks(rows: int, steps: int) -> dict[str, Any]:
+    """Vectors ``[steps + 1, 1, rows * 40]``, each a stack of `rows` frames that moves on by one."""
+    frames = np.random.default_rng(0).normal(size=(steps + rows, 40)).astype(np.float32)
+    windows = np.lib.stride_tricks.sliding_window_view(frames, rows, axis=0).swapaxes(1, 2)
+    ends = np.zeros((steps, 1), bool)
+    return {
+        "obs": windows.reshape(steps + 1, 1, -1),
+        "action": np.ones((steps, 1, 2), np.float32),
+        "reward": np.ones((steps, 1), np.float32),
+        "terminated": ends,
+        "truncated": ends,
+    }
+
+
+def filled(schema: Schema, columns: dict[str, Any]) -> Replay:
+    replay = Replay(schema, 2_000, seed=1)
+    replay.extend(columns | {"obs": columns["obs"][:-1]}, {"obs": columns["obs"][-1]})
+    return replay
+
+
+def test_a_vector_that_is_a_stack_is_kept_by_rows_and_sampled_as_a_vector() -> None:
+    columns = stacks(32, 900)
+    kept, plain = (filled(vector_schema(1_280, 2, rows=rows), columns) for rows in (32, None))
+    assert kept.schema == plain.schema, "how it is kept is no part of what it is"
+    for draw in (
+        lambda r: r.sample(16),
+        lambda r: r.sample(16, n_step=3),
+        lambda r: r.sample_sequences(8, 4),
+    ):
+        one, other = draw(kept), draw(plain)
+        assert torch.equal(one.observation["obs"], other.observation["obs"])
+        assert torch.equal(one.step["reward"], other.step["reward"])
+    assert kept.ram_bytes < plain.ram_bytes / 2
+    assert plain.ram_bytes > kept.info()["naive_bytes"] / 3
+
+
+def test_a_stack_goes_through_a_snapshot_and_on() -> None:
+    columns, disk = stacks(32, 600), MemoryObjects()
+    replay = filled(vector_schema(1_280, 2, rows=32), columns)
+    manifest = json.loads(json.dumps(replay.snapshot().write(disk.put, disk.has)))
+    restored = Replay.restore(manifest, disk.read)
+    assert restored.schema.large[0].rows == 32
+    for copy in (replay, restored):
+        copy.extend(columns | {"obs": columns["obs"][:-1]}, {"obs": columns["obs"][-1]})
+    assert torch.equal(replay.sample(64).observation["obs"], restored.sample(64).observation["obs"])
+    assert replay.ram_bytes == restored.ram_bytes
+
+
+@pytest.mark.parametrize(("size", "rows"), [(1_000, 4), (300, 4), (1_280, 128)])
+def test_small_stacks_and_thin_rows_are_plain_vectors(size: int, rows: int) -> None:
+    schema = vector_schema(size, 2, rows=rows)
+    assert schema.large == ()
+    assert schema.to_json() == vector_schema(size, 2).to_json()
+
+
+@pytest.mark.parametrize("rows", [0, 7, 2_000])
+def test_rows_that_do_not_divide_a_field_are_refused(rows: int) -> None:
+    with pytest.raises(ConfigError, match=f"no stack of {rows} rows"):
+        Field("obs", (1_280,), rows=rows)
+
+
+def test_a_window_of_a_single_row_is_kept() -> None:
+    columns = stacks(32, 40)
+    replay = filled(Schema((Field("obs", (1_280,), rows=1),), vector_schema(1, 2).step), columns)
+    batch = replay.transitions(np.arange(40))
+    np.testing.assert_array_equal(batch.next_observation["obs"].numpy(), columns["obs"][1:, 0])
 
 
 SMALL = {

@@ -56,6 +56,11 @@ class Problem(ABC):
         """Of the last finished episodes, at most 10."""
         return self._counted.finished
 
+    @property
+    def observation_rows(self) -> int | None:
+        """How many rows an observation is a stack of; None unless most of them were in the one before."""
+        return None
+
     def owners(self) -> dict[str, int]:
         """Bytes held, by name."""
         return {}
@@ -121,6 +126,10 @@ class ControlProblem(Problem):
         self.notes = () if task.note is None else (task.note,)
         self.environments = task.open(1, seed, "collect")
         super().__init__(_OneOf(self.task, self.environments), seed)
+
+    @property
+    def observation_rows(self) -> int | None:
+        return self.task.observation_rows
 
     def score(self, policy: Policy, episodes: int) -> float:
         return play_episodes(self.task, policy, episodes, self.seed).mean

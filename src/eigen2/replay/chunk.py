@@ -50,12 +50,14 @@ def checked_chunk(
         raise ValueError(f"steps['terminated'] must be [time, stream] and not empty, got shape {lead}")
     arrays = {f.name: _array("steps", steps[f.name], f, lead) for f in fields}
     ids = np.arange(lead[1]) if streams is None else np.asarray(streams, np.int64)
-    if ids.shape != lead[1:] or len(np.unique(ids)) != len(ids) or ids.min() < 0 or ids.max() >= 2**31:
+    if streams is not None and (
+        ids.shape != lead[1:] or len(np.unique(ids)) != len(ids) or ids.min() < 0 or ids.max() >= 2**31
+    ):
         raise ValueError(f"streams must be {lead[1]} different numbers from 0 on, got {ids}")
     ended = arrays["terminated"] | arrays["truncated"]
     _same_names("after", after, schema.observation)
     _same_names("final", final or {f.name: () for f in schema.observation}, schema.observation)
-    count = int(ended[:-1].sum())
+    count = int(np.count_nonzero(ended[:-1]))
     if count and not final:
         raise ValueError(f"{count} episodes end before the last row: give their last observations as `final`")
     return Chunk(

@@ -43,10 +43,17 @@ class Extents:
     def used_bytes(self) -> int:
         return sum(extent.numbers.nbytes for extent in self._extents.values())
 
-    def numbers(self, reference: int) -> npt.NDArray[np.int64]:
-        """Row numbers ``[length]`` of a window."""
+    def numbers(self, reference: int, more: int = 0) -> npt.NDArray[np.int64]:
+        """Row numbers ``[length + more]`` of a window and of those that follow it in its extent."""
         offset = reference & SLIDES
-        return self._extents[reference >> _SHIFT].numbers[offset : offset + self.length]
+        return self._extents[reference >> _SHIFT].numbers[offset : offset + self.length + more]
+
+    @staticmethod
+    def slides(references: npt.NDArray[np.int64], slide: int) -> npt.NDArray[np.bool_]:
+        """Where all of ``references [paths, steps]`` are of one extent, each `slide` rows after the one before."""
+        steady: npt.NDArray[np.bool_] = (np.diff(references, axis=1) == slide).all(axis=1)
+        steady &= references[:, 0] >> _SHIFT == references[:, -1] >> _SHIFT
+        return steady
 
     def newest(self, stream: int) -> int | None:
         """The stream's newest window, or None."""

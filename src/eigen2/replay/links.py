@@ -38,14 +38,19 @@ class Links:
 
     def append(self, slots: Numbers, width: int) -> Numbers:
         """Append transitions ``[rows * width]`` lying in `slots`, each row following the row before; return numbers."""
-        numbers = np.arange(self.total, self.total + len(slots))
-        entries = numbers % self.capacity
-        self.slots[entries, 0] = slots
-        self.slots[entries[:-width], 1] = slots[width:]
-        self.ahead[entries[:-width]] = width
-        self.ahead[entries[-width:]] = 0
-        self.total += len(slots)
-        return numbers
+        first, self.total = self.total, self.total + len(slots)
+        followed = self._entries(first, self.total - width)
+        self.slots[self._entries(first, self.total), 0] = slots
+        self.slots[followed, 1] = slots[width:]
+        self.ahead[followed] = width
+        self.ahead[self._entries(self.total - width, self.total)] = 0
+        return np.arange(first, self.total)
+
+    def _entries(self, first: int, stop: int) -> slice | Numbers:
+        """Where transitions ``[first, stop)`` lie, in one piece if they do: that is several times as fast."""
+        at = first % self.capacity
+        whole = at + stop - first <= self.capacity
+        return slice(at, at + stop - first) if whole else np.arange(first, stop) % self.capacity
 
     def connect(self, numbers: Numbers, slots: Numbers, following: Numbers | None = None) -> None:
         """Say where the next observation of `numbers` lies, and which transitions follow (None: none do)."""

@@ -69,7 +69,9 @@ class RecordRing:
 
     def reserve(self, records: int) -> npt.NDArray[np.int64]:
         """Slots ``[records]`` of the next records, whose segments are sealed once `commit` says they are written."""
-        return np.arange(self.tail, self.tail + records) % self.slots
+        at = self.tail % self.slots
+        slots = np.arange(at, at + records)
+        return slots if at + records <= self.slots else slots % self.slots
 
     def commit(self, records: int) -> None:
         length = self.segment_records

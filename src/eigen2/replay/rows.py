@@ -11,11 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from eigen2.replay.segments import SEGMENT_BYTES, Segment, frozen
+from eigen2.replay.size import INDEX_BYTES
 from eigen2.replay.snapshot import Loader
 from eigen2.replay.stored import damaged
 
-INDEX_BYTES = 120
-"""What finding one row by its content costs."""
 Words = npt.NDArray[Any]
 """Rows ``[rows, words]``, in the widest integers that divide a row."""
 
@@ -61,6 +60,8 @@ class RowTable:
 
     def runs(self, numbers: npt.NDArray[np.int64]) -> list[tuple[int, int, Words]]:
         """The rows `numbers` as runs ``(start, stop, rows)`` that lie in one piece of memory."""
+        if len(numbers) == 0:
+            return []
         breaks = np.diff(numbers) != 1
         breaks |= numbers[1:] % self.segment_rows == 0
         starts = [0, *(np.flatnonzero(breaks) + 1).tolist()]

@@ -186,7 +186,7 @@ class _Salvage:
 
     def _row_table(self, field: str) -> RowTable:
         found = next(f for f in self.loader.schema.large if f.name == field)
-        return RowTable(found.nbytes // found.shape[0], np.dtype(found.dtype).itemsize)
+        return RowTable(found.window[1], np.dtype(found.dtype).itemsize)
 
     def _lost_compressed(self, field: str) -> npt.NDArray[np.int64]:
         state, part = dict(self.windows[field]["compressed"]), f"{field}.compressed"

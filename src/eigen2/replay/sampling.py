@@ -163,7 +163,7 @@ class Sampler:
 
     def _fill(self, out: Output, slots: npt.NDArray[np.integer[Any]]) -> None:
         flat = slots.reshape(-1).astype(np.intp)
-        np.take(self._ring.words, flat, axis=0, out=out.words, mode="clip")
+        self._ring.words.take(flat, axis=0, out=out.words, mode="clip")
 
     def _fill_windows(self, out: Output, name: str, references: npt.NDArray[np.int64], slide: int) -> Tensor:
         """Windows ``[paths, steps, *shape]`` of ``references [paths, steps]``."""

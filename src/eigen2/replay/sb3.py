@@ -10,13 +10,14 @@ from stable_baselines3.common.type_aliases import DictReplayBufferSamples, Repla
 from stable_baselines3.common.vec_env import VecNormalize
 
 from eigen2.replay.buffer import Replay
-from eigen2.replay.schema import STEP_FIELDS, Field, Schema, schema_from_spaces
+from eigen2.replay.schema import STEP_FIELDS, Field, Schema, schema_from_spaces, vector_schema
 
 
 class StoredReplayBuffer(ReplayBuffer):
     """Box and Dict observations. Terminated and truncated are kept apart, `next_obs` is stored once.
 
-    `replay` is the store itself: snapshot it, or hand in a restored one to go on with.
+    `replay` is the store itself: snapshot it, or hand in a restored one to go on with. `rows` says that an observation,
+    a vector, is a stack of that many.
     """
 
     def __init__(
@@ -31,6 +32,7 @@ class StoredReplayBuffer(ReplayBuffer):
         seed: int = 0,
         replay: Replay | None = None,
         compress: bool = True,
+        rows: int | None = None,
     ) -> None:
         # ReplayBuffer's own constructor would allocate its arrays; only its base is wanted.
         BaseBuffer.__init__(self, buffer_size, observation_space, action_space, device, n_envs)
@@ -40,7 +42,10 @@ class StoredReplayBuffer(ReplayBuffer):
         action = Field(
             "action", (self.action_dim,), np.dtype(self._maybe_cast_dtype(action_space.dtype)).name
         )
-        schema = Schema(spaces.observation, (action, *STEP_FIELDS))
+        observation = spaces.observation
+        if rows:
+            observation = vector_schema(observation[0].shape[0], self.action_dim, rows=rows).observation
+        schema = Schema(observation, (action, *STEP_FIELDS))
         if replay is not None and replay.schema != schema:
             raise ValueError(f"the replay has schema {replay.schema}, this environment needs {schema}")
         self.replay = replay or Replay(schema, max(buffer_size, n_envs), seed, compress=compress)

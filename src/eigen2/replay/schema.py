@@ -1,9 +1,10 @@
 """What a transition is made of, and how its small parts lie in one packed record.
 
-A record is ``[observation fields | step fields | stream]``, padded to eight bytes. Fields over 64 KB are not in
-the record: it holds an eight-byte reference to the window kept elsewhere (see `windows`).
+A record is ``[observation fields | step fields | stream]``, padded to eight bytes. Fields over 64 KB, and stacks of rows,
+are not in the record: it holds an eight-byte reference to the window kept elsewhere (see `windows`).
 """
 
+import dataclasses
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 LARGE_BYTES = 64 * 1024
 """An observation field larger than this is kept by reference."""
+SMALLEST_STACK = 4 * 1024
+SMALLEST_ROW = 64
+"""A stack or a row smaller than this costs more to look up than to keep."""
 
 STREAM = "_stream"
 """Hidden field: the stream that wrote the record; ``~stream`` marks an observation that ends an episode."""
@@ -35,6 +39,8 @@ class Field:
     name: str
     shape: tuple[int, ...] = ()
     dtype: str = "float32"
+    rows: int | None = dataclasses.field(default=None, compare=False)
+    """It is a stack of this many rows, flattened or not, each of which is kept once. Says how, not what, is stored."""
 
     def __post_init__(self) -> None:
         dtype = np.dtype(self.dtype)
@@ -44,10 +50,22 @@ class Field:
             )
         object.__setattr__(self, "dtype", dtype.name)
         object.__setattr__(self, "shape", tuple(int(n) for n in self.shape))
+        if self.rows is not None and not (
+            0 < self.rows <= prod(self.shape) and prod(self.shape) % self.rows == 0
+        ):
+            raise ConfigError(
+                f"Replay field {self.name!r} of shape {self.shape} is no stack of {self.rows} rows."
+            )
 
     @property
     def nbytes(self) -> int:
         return prod(self.shape) * np.dtype(self.dtype).itemsize
+
+    @property
+    def window(self) -> tuple[int, int]:
+        """Rows of a field that is kept by reference, and bytes of each."""
+        rows = self.rows or self.shape[0]
+        return rows, self.nbytes // rows
 
 
 @dataclass(frozen=True)
@@ -77,7 +95,8 @@ class Schema:
 
     @property
     def large(self) -> tuple[Field, ...]:
-        return tuple(field for field in self.observation if field.nbytes > LARGE_BYTES)
+        """Observation fields that are kept by reference."""
+        return tuple(field for field in self.observation if field.rows or field.nbytes > LARGE_BYTES)
 
     @property
     def naive_bytes(self) -> int:
@@ -86,7 +105,8 @@ class Schema:
 
     def to_json(self) -> dict[str, Any]:
         def fields(part: Sequence[Field]) -> list[dict[str, Any]]:
-            return [{"name": f.name, "shape": list(f.shape), "dtype": f.dtype} for f in part]
+            plain = [{"name": f.name, "shape": list(f.shape), "dtype": f.dtype} for f in part]
+            return [{**d, "rows": f.rows} if f.rows else d for d, f in zip(plain, part, strict=True)]
 
         return {
             "observation": fields(self.observation),
@@ -97,7 +117,7 @@ class Schema:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Schema":
         def fields(part: Sequence[Mapping[str, Any]]) -> tuple[Field, ...]:
-            return tuple(Field(f["name"], tuple(f["shape"]), f["dtype"]) for f in part)
+            return tuple(Field(f["name"], tuple(f["shape"]), f["dtype"], f.get("rows")) for f in part)
 
         return cls(fields(data["observation"]), fields(data["step"]), tuple(data["summed"]))
 
@@ -115,9 +135,16 @@ def described(schema: Schema) -> str:
 STEP_FIELDS = (Field("reward"), Field("terminated", (), "bool"), Field("truncated", (), "bool"))
 
 
-def vector_schema(observations: int, actions: int, *more: Field) -> Schema:
-    """One observation vector, one action vector, and what every step has."""
-    return Schema((Field("obs", (observations,)),), (Field("action", (actions,)), *STEP_FIELDS, *more))
+def vector_schema(observations: int, actions: int, *more: Field, rows: int | None = None) -> Schema:
+    """One observation vector, one action vector, and what every step has.
+
+    With `rows` the vector is a stack of that many, most of which are in the observation before; each is kept once if
+    that is worth its while.
+    """
+    observation = Field("obs", (observations,), rows=rows)
+    if rows and (observation.nbytes < SMALLEST_STACK or observation.window[1] < SMALLEST_ROW):
+        observation = Field("obs", (observations,))
+    return Schema((observation,), (Field("action", (actions,)), *STEP_FIELDS, *more))
 
 
 def schema_from_spaces(

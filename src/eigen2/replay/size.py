@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass
 
-from eigen2.replay.schema import Field, Layout, Schema
+from eigen2.replay.schema import SMALLEST_ROW, Field, Layout, Schema
 from eigen2.replay.segments import SEGMENT_BYTES
 
 LINK_BYTES = 12
 """What a transition costs beside its record: where it lies, where its next observation lies, what follows it."""
-SMALLEST_ROW = 64
-"""A row shorter than this costs more to look up than to keep."""
-ROW_BYTES = 16
+INDEX_BYTES = 120
+"""What finding one row by its content costs."""
+ROW_BYTES = INDEX_BYTES + 16
 """What a row that is kept once costs beside its content."""
 
 
@@ -23,8 +23,8 @@ def stored_bytes(schema: Schema) -> int:
 
 
 def _added(field: Field) -> int:
-    row = field.nbytes // field.shape[0]
-    return row + ROW_BYTES if len(field.shape) > 1 and row >= SMALLEST_ROW else field.nbytes
+    rows, row = field.window
+    return row + ROW_BYTES if rows > 1 and row >= SMALLEST_ROW else field.nbytes
 
 
 def segment_records(record: int, capacity: int) -> int:

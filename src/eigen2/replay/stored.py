@@ -44,6 +44,7 @@ class _Field(_Checked):
         "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32",
         "float64",
     ]  # fmt: skip
+    rows: Annotated[int, Field(ge=1, lt=2**31)] | None = None
 
 
 class _Schema(_Checked):
@@ -128,8 +129,8 @@ def widths(schema: Schema) -> dict[str, int]:
     record = Layout(schema).nbytes
     found = {"records": record, "pending": record, "priorities": 8}
     for field in schema.large:
-        rows = field.nbytes // field.shape[0]
-        found |= dict(zip((f"{field.name}.{kind}" for kind in KINDS), (rows, 8, 1, 16), strict=True))
+        sizes = (field.window[1], 8, 1, 16)
+        found |= dict(zip((f"{field.name}.{kind}" for kind in KINDS), sizes, strict=True))
     return found
 
 

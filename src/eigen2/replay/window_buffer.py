@@ -34,12 +34,13 @@ class WindowBuffer:
                 self._store.read(reference, target)
             return self._apart
         if self._extents is None:
-            self._extents = np.empty((*numbers.shape, *field.shape[1:]), field.dtype)
-        for rows, target in zip(numbers, self._extents, strict=True):
-            self._store.read_rows(rows, target)
-        path, row = self._extents.strides[:2]
-        return np.lib.stride_tricks.as_strided(
+            elements = self._store.row_bytes // np.dtype(field.dtype).itemsize
+            self._extents = np.empty((*numbers.shape, elements), field.dtype)
+        self._store.read_rows(numbers.reshape(-1), self._extents.reshape(-1, self._extents.shape[2]))
+        path, row, element = self._extents.strides
+        windows = np.lib.stride_tricks.as_strided(
             self._extents,
-            (*references.shape, *field.shape),
-            (path, self._slide * row, *self._extents.strides[1:]),
+            (*references.shape, self._store.length * self._extents.shape[2]),
+            (path, self._slide * row, element),
         )
+        return windows.reshape(*references.shape, *field.shape)

@@ -1,6 +1,6 @@
 """Large observation fields, kept outside the packed records and named there by a reference.
 
-Rows along the first axis are kept once for the whole run and a window is a stretch of row numbers. If the first 256
+Rows (along the first axis, or as the field says) are kept once for the whole run and a window is a stretch of row numbers. If the first 256
 windows shrink by less than 1.5, rows do not repeat in this environment, and from then on windows are compressed one by
 one instead. References below zero are compressed windows, the others lie in extents.
 """
@@ -14,9 +14,8 @@ import numpy.typing as npt
 from eigen2.replay.compressed import CompressedWindows
 from eigen2.replay.extents import Extents
 from eigen2.replay.rows import RowTable, Words, word_type
-from eigen2.replay.schema import Field
+from eigen2.replay.schema import SMALLEST_ROW, Field
 from eigen2.replay.segments import Segment
-from eigen2.replay.size import SMALLEST_ROW
 from eigen2.replay.snapshot import Loader
 from eigen2.replay.stored import damaged
 
@@ -32,9 +31,9 @@ class WindowStore:
 
     def __init__(self, field: Field) -> None:
         self.field = field
-        self.row_bytes = field.nbytes // field.shape[0]
+        self.length, self.row_bytes = field.window
         self.rows = RowTable(self.row_bytes, np.dtype(field.dtype).itemsize)
-        self.extents = Extents(field.shape[0])
+        self.extents = Extents(self.length)
         self.compressed = CompressedWindows(field.nbytes, np.dtype(field.dtype).itemsize)
         self.windows = 0
         self.row_wise = self.row_bytes >= SMALLEST_ROW
@@ -47,7 +46,7 @@ class WindowStore:
     def put(self, stream: int, window: npt.NDArray[Any], record: int) -> int:
         """Keep a stream's next window at least as long as `record` lives; returns its reference."""
         array = np.ascontiguousarray(window, self.field.dtype)
-        rows = array.reshape(len(array), -1).view(word_type(self.row_bytes))
+        rows = array.reshape(self.length, -1).view(word_type(self.row_bytes))
         newest = self.extents.newest(stream)
         if newest is not None and self._is(rows, newest):
             return newest
@@ -106,22 +105,26 @@ class WindowStore:
         if reference < 0:
             self.compressed.read(~reference, out.reshape(-1).view(np.uint8).reshape(self.compressed.shape))
         else:
-            self.read_rows(self.extents.numbers(reference), out)
+            self.read_rows(self.extents.numbers(reference), out.reshape(self.length, -1))
 
     def read_rows(self, numbers: npt.NDArray[np.int64], out: npt.NDArray[Any]) -> None:
-        """Write the rows `numbers` into ``out [rows, ...]``."""
-        rows = out.reshape(len(out), -1).view(word_type(self.row_bytes))
+        """Write the rows `numbers` into ``out [rows, elements]``."""
+        rows = out.view(word_type(self.row_bytes))
         for start, stop, held in self.rows.runs(numbers):
             rows[start:stop] = held
 
     def sliding_rows(self, references: npt.NDArray[np.int64], slide: int) -> npt.NDArray[np.int64] | None:
         """Row numbers ``[paths, rows]`` that cover ``references [paths, steps]``; None unless all slide by `slide`."""
         paths, steps = references.shape
-        length = self.field.shape[0]
+        length = self.length
         if slide >= length or (references < 0).any():
             return None
         found = np.empty((paths, length + slide * (steps - 1)), np.int64)
-        for path, windows in zip(found, references.tolist(), strict=True):
+        steady = self.extents.slides(references, slide)
+        for path, windows, at_once in zip(found, references.tolist(), steady.tolist(), strict=True):
+            if at_once:
+                path[:] = self.extents.numbers(windows[0], slide * (steps - 1))
+                continue
             path[:length] = self.extents.numbers(windows[0])
             for step, window in enumerate(windows[1:], 1):
                 numbers = self.extents.numbers(window)

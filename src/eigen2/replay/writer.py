@@ -13,7 +13,7 @@ import numpy.typing as npt
 from eigen2.replay.chunk import Array, Chunk
 from eigen2.replay.links import Links
 from eigen2.replay.ring import RecordRing
-from eigen2.replay.schema import STREAM, Schema
+from eigen2.replay.schema import STREAM, ByteArray, Schema
 from eigen2.replay.windows import WindowStore
 
 
@@ -60,8 +60,8 @@ class Writer:
             # Windows may be overlapping views; a reshape would copy each of them in full.
             large = name in self.windows
             rows[name] = [w for row in part for w in row] if large else part.reshape(count, *part.shape[2:])
-        rows = self._by_reference(rows, np.tile(streams, stop - start))
-        rows[STREAM] = np.tile(streams, stop - start)
+        written_by = np.tile(streams, stop - start)
+        rows = self._by_reference(rows, written_by) | {STREAM: written_by}
         if start == 0:
             self._cut_where_not_continued(rows, streams)
         slots = self._pack(rows, count)
@@ -82,17 +82,15 @@ class Writer:
         waiting = np.flatnonzero(self.newest[streams] >= self.links.first)
         if len(waiting) == 0:
             return
-        pending = ring.buffer[ring.slots + streams[waiting]]
-        fresh = np.zeros_like(pending)
-        views = ring.layout.views(fresh)
-        for field in self._schema.observation:
-            views[field.name][:] = rows[field.name][waiting]
-        size = ring.layout.observation_bytes
-        broken = (pending[:, :size] != fresh[:, :size]).any(axis=1)
+        streams = streams[waiting]
+        announced = {f.name: ring.fields[f.name][ring.slots + streams] for f in self._schema.observation}
+        broken = np.zeros(len(streams), np.bool_)
+        for name, array in announced.items():
+            given = np.ascontiguousarray(rows[name][waiting], array.dtype)
+            broken |= (_row_bytes(array) != _row_bytes(given)).any(axis=1)
         if broken.any():
-            cut = streams[waiting[broken]]
-            views = ring.layout.views(pending[broken])
-            slots = self._pack_ends({f.name: views[f.name] for f in self._schema.observation}, cut)
+            cut = streams[broken]
+            slots = self._pack_ends({name: array[broken] for name, array in announced.items()}, cut)
             self.links.connect(self.newest[cut], slots)
             self.newest[cut] = -1
 
@@ -153,3 +151,8 @@ class Writer:
             return self.ring.tail
         slot = self.links.slots[[self.links.first % self.links.capacity], 0]
         return int(self.ring.record_of(slot)[0])
+
+
+def _row_bytes(array: Array) -> ByteArray:
+    """Bytes ``[rows, n]`` of an array ``[rows, ...]``: equal numbers may differ, as 0 and -0 do, or NaN from itself."""
+    return array.reshape(len(array), -1).view(np.uint8)

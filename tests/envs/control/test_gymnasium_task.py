@@ -1,10 +1,12 @@
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.spaces import Box
+from gymnasium.wrappers import FrameStackObservation, TransformObservation
 
 from eigen2.envs.config import GymConfig
 from eigen2.envs.control.environments import Environments, Task
-from eigen2.envs.control.gymnasium_task import GymnasiumTask
+from eigen2.envs.control.gymnasium_task import GymnasiumTask, stacked_rows
 from eigen2.errors import DamagedStateError
 
 
@@ -85,3 +87,44 @@ def test_truncation_is_told_from_termination() -> None:
 def test_bad_actions_are_refused(bad: np.ndarray) -> None:
     with pytest.raises(ValueError, match=r"Pendulum-v1 needs finite actions of shape \(2, 1\)"):
         pendulum().open(2, 0, "start").step(bad)
+
+
+class Pictures(gymnasium.Env):
+    """Noise, or a black screen."""
+
+    action_space = Box(-1, 1, (1,))
+    observation_space = Box(0, 1, (6, 8))
+
+    def __init__(self, brightness=1.0):
+        self.brightness = np.float32(brightness)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self._picture(), {}
+
+    def step(self, action):
+        return self._picture(), 0.0, False, False, {}
+
+    def _picture(self):
+        return self.brightness * self.np_random.random((6, 8), np.float32)
+
+
+@pytest.mark.parametrize("padding", ["reset", "zero"])
+def test_a_stack_of_frames_is_seen(padding):
+    assert stacked_rows(FrameStackObservation(Pictures(), 4, padding_type=padding)) == 4
+
+
+def test_pictures_and_black_screens_are_no_stacks():
+    assert stacked_rows(Pictures()) is None
+    assert stacked_rows(Pictures(0.0)) is None
+    assert stacked_rows(FrameStackObservation(Pictures(0.0), 4)) is None
+
+
+def test_windows_over_a_market_are_stacks_of_days():
+    env = gymnasium.make("eigen2/Trading-v0", data="random_walk", window=8)
+    days = env.observation_space["window"]
+    assert stacked_rows(TransformObservation(env, lambda seen: seen["window"], days)) == 8
+
+
+def test_vectors_are_no_stacks(task):
+    assert task.observation_rows is None

@@ -81,7 +81,7 @@ class ControlTask(ERLTask):
     # Learning
 
     def schema(self) -> Schema:
-        return vector_schema(self.observations, self.actions)
+        return vector_schema(self.observations, self.actions, rows=self.env.observation_rows)
 
     def batch(self, replay: Replay) -> LearnerBatch:
         drawn = replay.sample(self.alg.batch, n_step=self.alg.n_step, gamma=self.alg.gamma)

@@ -300,19 +300,21 @@ def _control_needs(config: "Config", alg: ERLConfig) -> Needs:
     body = _linear(h, h)
     actor = _linear(sizes.observation, h) + body + _linear(h, sizes.action)
     networks = Networks(alg, actor, _linear(sizes.observation + sizes.action, h) + body + _linear(h, 1))
-    record = stored_bytes(vector_schema(sizes.observation, sizes.action))
+    # Rollouts and batches hold whole observations, also where the replay keeps their rows.
+    whole = stored_bytes(vector_schema(sizes.observation, sizes.action))
+    record = stored_bytes(vector_schema(sizes.observation, sizes.action, rows=sizes.observation_rows))
     block = min(alg.block, alg.population)
     episodes = {block * alg.windows, min(block, alg.candidates or block) * alg.validation_windows}
     episodes |= {alg.learners * alg.explore_episodes} if alg.explore_episodes else set()
     played = alg.population * alg.windows + alg.learners * alg.explore_episodes
     steps = sizes.episode_steps
     playing = (
-        block * alg.windows * (steps * record * 2 + 4 * h * FLOAT)
-        + alg.population * alg.windows * steps * record
+        block * alg.windows * (steps * whole * 2 + 4 * h * FLOAT)
+        + alg.population * alg.windows * steps * whole
     )
     environments = (sum(episodes) + 20) * (ENVIRONMENT + sizes.observation * 8 * 4)
     batch = alg.batch * (
-        record * 3 + 2 * alg.learners * FLOAT * (8 * h + 4 * (sizes.observation + sizes.action))
+        whole * 3 + 2 * alg.learners * FLOAT * (8 * h + 4 * (sizes.observation + sizes.action))
     )
     held = {**networks.held, "environments": environments}
     return Needs(

@@ -19,7 +19,7 @@ RECENT = 100
 
 
 def schema_of(task: Task) -> Schema:
-    return vector_schema(task.observation_size, task.action_size)
+    return vector_schema(task.observation_size, task.action_size, rows=task.observation_rows)
 
 
 class Collector:

@@ -80,12 +80,14 @@ def pwm_needs(config: "Config") -> Needs | None:
         return _tasks_needs(config, alg, config.env)
     sizes = control_sizes(config.env)
     found = count(alg, sizes.observation, sizes.action)
-    record = stored_bytes(vector_schema(sizes.observation, sizes.action))
+    # What is collected and sampled is whole, also where the replay keeps rows.
+    whole = stored_bytes(vector_schema(sizes.observation, sizes.action))
+    record = stored_bytes(vector_schema(sizes.observation, sizes.action, rows=sizes.observation_rows))
     environments = (alg.environments + alg.evaluate_episodes + 20) * (ENVIRONMENT + 8 * 4 * sizes.observation)
     per_step = alg.environments * alg.steps
     return Needs(
         held={**_networks(found), "environments": environments},
-        peaks=_peaks(alg, sizes, record),
+        peaks=_peaks(alg, sizes, whole),
         on_device=("networks", "optimisers"),
         steps=alg.pretrain_steps + alg.iterations,
         state=FLOAT * (2 * found.agent + 2 * found.trained),

@@ -46,7 +46,8 @@ def whole_sequences(replay: Replay, n: int, horizon: int, recent_window: int) ->
     """Drawn from the replay's own stream; with `recent_window`, half of them from that many last written steps."""
     batch = replay.sample_sequences(n, horizon, recent_window=recent_window)
     return SequenceBatch(
-        batch.observation["obs"].clone(),
+        # One order in memory, however the replay keeps observations: sums over the batch round the same.
+        batch.observation["obs"].clone(memory_format=torch.contiguous_format),
         batch.step["action"].clone(),
         batch.step["reward"].clone(),
         batch.step["terminated"].to(torch.float32),

@@ -36,7 +36,7 @@ KNOBS = ("replay.capacity", "alg.settings.batch_size", "alg.settings.n_steps", "
 def sb3_needs(config: "Config", data: Path | None) -> Needs | None:
     alg, env = config.alg, config.env
     assert isinstance(alg, SB3Config)
-    market = None
+    market = rows = None
     if isinstance(env, TradingConfig):
         market = market_shape(env, data)
         if market is None:
@@ -46,7 +46,7 @@ def sb3_needs(config: "Config", data: Path | None) -> Needs | None:
         action = market.tradable + 1 if env.actions == "weights" else 2 * market.tradable
     else:
         sizes = control_sizes(env)
-        observation, action = sizes.observation, sizes.action
+        observation, action, rows = sizes.observation, sizes.action, sizes.observation_rows
     settings = alg.settings
     batch = _whole(settings.get("batch_size"), BATCH[alg.algorithm])
     actor, critic = _networks(alg, observation, action)
@@ -63,7 +63,7 @@ def sb3_needs(config: "Config", data: Path | None) -> Needs | None:
     on_policy = alg.algorithm == "ppo"
     size = _whole(settings.get("n_steps"), PPO_STEPS) if on_policy else alg.steps_per_round
     steps = math.ceil(alg.env_steps / size)
-    record = 0 if on_policy else stored_bytes(vector_schema(observation, action))
+    record = 0 if on_policy else stored_bytes(vector_schema(observation, action, rows=rows))
     if on_policy:
         held["rollout"] = size * FLOAT * (observation + action + 6)
     rows = batch * FLOAT * (KEPT * widths + 4 * (observation + action))

@@ -26,7 +26,8 @@ from eigen2.replay import Replay
 from eigen2.replay.sb3 import StoredReplayBuffer
 
 
-def make_model(config: Config, env: Any) -> Any:
+def make_model(config: Config, problem: Problem) -> Any:
+    env: Any = problem.env
     alg: Any = config.alg
     kind, settings = getattr(stable_baselines3, alg.algorithm.upper()), deepcopy(alg.settings)
     ours = {
@@ -40,7 +41,11 @@ def make_model(config: Config, env: Any) -> Any:
     }
     if alg.algorithm == "ppo":
         return construct(kind, settings, ours, "alg.settings")
-    stored = {"seed": seeds.integer(config.seed, "replay"), "compress": config.replay.compress}
+    stored = {
+        "seed": seeds.integer(config.seed, "replay"),
+        "compress": config.replay.compress,
+        "rows": problem.observation_rows,
+    }
     ours |= {"replay_buffer_class": StoredReplayBuffer, "replay_buffer_kwargs": stored, "n_steps": 1}
     ours |= {"buffer_size": config.replay.capacity, "optimize_memory_usage": False}
     if settings.get("action_noise") is not None:
@@ -62,7 +67,7 @@ class SB3Trainer(VectorTrainer):
         self.generators: list[Any] = []
         torch.set_num_threads(config.threads)
         with lent(self.generators):
-            self.model = make_model(config, problem.env)
+            self.model = make_model(config, problem)
         stored = getattr(self.model, "replay_buffer", None)
         self.replay = stored and stored.replay
         self.size = alg.steps_per_round if stored else self.model.n_steps

@@ -98,6 +98,11 @@ class Task(ABC):
         high = np.ones(self.action_size, np.float32)
         return -high, high
 
+    @property
+    def observation_rows(self) -> int | None:
+        """How many rows an observation is a stack of, most of which were in the one before: frames, or days."""
+        return None
+
     def __init__(self) -> None:
         self._opened: list[Environments] = []
         self._kept: dict[int, Environments] = {}

@@ -3,9 +3,13 @@
 A Gymnasium environment cannot say what its state is. What it can do is repeat itself: an episode is a function of its
 seed and its actions, so the saved state of an environment is those two, and restoring plays the episode again. This
 is exact for every environment that draws all its randomness from its own seeded generator.
+
+Nor does it say whether its observations are stacks of frames or windows over time. That shows when it is played.
 """
 
 from collections.abc import Sequence
+from contextlib import closing
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,6 +31,8 @@ from eigen2.envs.control.environments import (
 from eigen2.envs.gym import GymEnv, drawn_gym, make_gym, rendered
 from eigen2.errors import DamagedStateError, DataError
 
+PROBED_STEPS = 4
+
 
 class GymnasiumTask(Task):
     def __init__(self, config: GymConfig) -> None:
@@ -39,7 +45,7 @@ class GymnasiumTask(Task):
         self.action_space = probe.action_space
         self.action_size = int(np.prod(probe.action_space.shape))
         self.observation_size = int(np.prod(probe.observation_space.shape))
-        shape = probe.observation_space.shape
+        self.observation_shape = shape = probe.observation_space.shape
         if len(shape) > 1:
             self.note = (
                 f"observations of shape {shape} are flattened to {self.observation_size:,} numbers: networks here read "
@@ -52,6 +58,13 @@ class GymnasiumTask(Task):
     def action_bounds(self) -> tuple[NDArray[Any], NDArray[Any]]:
         return self.action_space.low, self.action_space.high
 
+    @cached_property
+    def observation_rows(self) -> int | None:
+        if len(self.observation_shape) < 2:
+            return None
+        with closing(make_gym(self.config)) as env:
+            return stacked_rows(env)
+
     def _make(self, count: int) -> Environments:
         return GymnasiumEnvironments(self, count)
 
@@ -60,6 +73,22 @@ class GymnasiumTask(Task):
         environments = GymnasiumEnvironments(self, 1, drawn=True)
         rate = environments.metadata.get("render_fps")
         return Stage(environments, environments.picture, 1.0 / float(rate or 30), environments.close)
+
+
+def stacked_rows(env: GymEnv) -> int | None:
+    """Rows of an observation along its first axis, if they move on by the same few with every step; otherwise None."""
+    env.action_space.seed(0)
+    before = np.asarray(env.reset(seed=0)[0])
+    rows, shifts = len(before), set(range(1, len(before) // 2 + 1))
+    for _ in range(PROBED_STEPS):
+        observation, _, terminated, truncated, _ = env.step(env.action_space.sample())
+        now = np.asarray(observation)
+        shifts = {shift for shift in shifts if np.array_equal(now[:-shift], before[shift:])}
+        if not shifts or terminated or truncated:
+            break
+        before = now
+    # Where all rows are alike, as in a black picture, nothing can be seen to move.
+    return rows if shifts and (now != now[:1]).any() else None
 
 
 class GymnasiumEnvironments(Environments):

@@ -13,6 +13,7 @@ class ControlSizes:
     action: int
     episode_steps: int
     """At most."""
+    observation_rows: int | None = None
 
 
 _known: dict[str, ControlSizes] = {}
@@ -25,6 +26,9 @@ def control_sizes(env: EnvConfig) -> ControlSizes:
     if key not in _known:
         with closing(control_task(env)) as task:
             _known[key] = ControlSizes(
-                task.observation_size, task.action_size, task.episode_steps or MOST_STEPS
+                task.observation_size,
+                task.action_size,
+                task.episode_steps or MOST_STEPS,
+                task.observation_rows,
             )
     return _known[key]
