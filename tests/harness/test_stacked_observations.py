@@ -87,7 +87,9 @@ def test_a_forecast_counts_frames_once(here: Path, monkeypatch: pytest.MonkeyPat
     needs = []
     for overrides in (ALGORITHMS[algorithm], (*ALGORITHMS[algorithm], FLAT)):
         config = load_config(overrides)
-        needs.append(registry.algorithm(config.alg.kind).needs(config, Host(config).services))
+        found = registry.algorithm(config.alg.kind).needs(config, Host(config).services)
+        assert found is not None
+        needs.append(found)
     stacked, flat = needs
     frame, stack = 16 * 16 * 4, 16 * 16 * 16 * 4
     assert stack < flat.record < stack + 100

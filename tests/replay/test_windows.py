@@ -1,6 +1,7 @@
 """Large observations: kept once, given back bit for bit, dropped when nobody names them."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -143,11 +144,12 @@ def test_a_vector_that_is_a_stack_is_kept_by_rows_and_sampled_as_a_vector() -> N
     columns = stacks(32, 900)
     kept, plain = (filled(vector_schema(1_280, 2, rows=rows), columns) for rows in (32, None))
     assert kept.schema == plain.schema, "how it is kept is no part of what it is"
-    for draw in (
+    draws: tuple[Callable[[Replay], Any], ...] = (
         lambda r: r.sample(16),
         lambda r: r.sample(16, n_step=3),
         lambda r: r.sample_sequences(8, 4),
-    ):
+    )
+    for draw in draws:
         one, other = draw(kept), draw(plain)
         assert torch.equal(one.observation["obs"], other.observation["obs"])
         assert torch.equal(one.step["reward"], other.step["reward"])

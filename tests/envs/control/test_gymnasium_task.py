@@ -1,3 +1,5 @@
+from typing import Any
+
 import gymnasium
 import numpy as np
 import pytest
@@ -89,42 +91,42 @@ def test_bad_actions_are_refused(bad: np.ndarray) -> None:
         pendulum().open(2, 0, "start").step(bad)
 
 
-class Pictures(gymnasium.Env):
+class Pictures(gymnasium.Env[Any, Any]):
     """Noise, or a black screen."""
 
     action_space = Box(-1, 1, (1,))
     observation_space = Box(0, 1, (6, 8))
 
-    def __init__(self, brightness=1.0):
+    def __init__(self, brightness: float = 1.0) -> None:
         self.brightness = np.float32(brightness)
 
-    def reset(self, *, seed=None, options=None):
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)
         return self._picture(), {}
 
-    def step(self, action):
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         return self._picture(), 0.0, False, False, {}
 
-    def _picture(self):
+    def _picture(self) -> Any:
         return self.brightness * self.np_random.random((6, 8), np.float32)
 
 
 @pytest.mark.parametrize("padding", ["reset", "zero"])
-def test_a_stack_of_frames_is_seen(padding):
+def test_a_stack_of_frames_is_seen(padding: str) -> None:
     assert stacked_rows(FrameStackObservation(Pictures(), 4, padding_type=padding)) == 4
 
 
-def test_pictures_and_black_screens_are_no_stacks():
+def test_pictures_and_black_screens_are_no_stacks() -> None:
     assert stacked_rows(Pictures()) is None
     assert stacked_rows(Pictures(0.0)) is None
     assert stacked_rows(FrameStackObservation(Pictures(0.0), 4)) is None
 
 
-def test_windows_over_a_market_are_stacks_of_days():
+def test_windows_over_a_market_are_stacks_of_days() -> None:
     env = gymnasium.make("eigen2/Trading-v0", data="random_walk", window=8)
-    days = env.observation_space["window"]
-    assert stacked_rows(TransformObservation(env, lambda seen: seen["window"], days)) == 8
+    space: Any = env.observation_space
+    assert stacked_rows(TransformObservation(env, lambda seen: seen["window"], space["window"])) == 8
 
 
-def test_vectors_are_no_stacks(task):
+def test_vectors_are_no_stacks(task: GymnasiumTask) -> None:
     assert task.observation_rows is None
