@@ -46,7 +46,7 @@ PLACES = {
     "direct gradient": (
         WEIGHTS, DirectGradient, "loss", lambda direct, actor, drawn, runs: runs.stop - runs.start, 1,
     ),
-    "world model": (FLOW_WORLD_MODEL, WorldModel, "loss", lambda model, batch, *_: batch.valid.shape[1], 3),
+    "world model": (FLOW_WORLD_MODEL, WorldModel, "loss", lambda model, batch, *_: batch.action.shape[1], 3),
     "imagination": (WORLD_MODEL, policy_learning, "imagine", lambda world, actor, start, *_: len(start), 3),
     "values": (WORLD_MODEL, ValueEnsemble, "loss", lambda critic, latent, target: len(latent), 5),
 }  # fmt: skip

@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 
-from eigen2 import seeds
 from eigen2.algorithms.pwm.collector import schema_of
-from eigen2.algorithms.pwm.sequences import cut_sequences
 from eigen2.envs.control.catalogue import make_task
 from eigen2.replay.buffer import Replay
 
@@ -45,5 +43,3 @@ def test_sequences_are_drawn_by_their_starts() -> None:
     whole = replay.sample_sequences(20_000, 8, recent_window=2_000).step["reward"].numpy()
     assert (np.diff(whole, axis=0) == 1).all()
     np.testing.assert_allclose((whole[0] >= 18_000).mean(), 0.55, atol=0.02)
-    cut = cut_sequences(replay, 20_000, 8, 2_000, seeds.generator(0, "test")).reward.numpy()
-    np.testing.assert_allclose((cut[0] >= 18_000).mean(), 0.55, atol=0.02)

@@ -21,9 +21,7 @@ def experience(task, steps=40, seed=1):
     """Random actions of four environments; hoppers fall, so episodes end within them."""
     collector = Collector(task, task.open(4, seed, "start"), Replay(schema_of(task), 10_000, seed))
     stream = np.random.default_rng(seed)
-    collector.run(
-        lambda observation, fresh: stream.uniform(-1, 1, (4, task.action_size)).astype(np.float32), steps
-    )
+    collector.run(lambda observation: stream.uniform(-1, 1, (4, task.action_size)).astype(np.float32), steps)
     return collector.replay
 
 

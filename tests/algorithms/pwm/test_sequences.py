@@ -1,10 +1,9 @@
 import numpy as np
 import torch
 
-from eigen2 import seeds
 from eigen2.algorithms.pwm.collector import Collector, schema_of
 from eigen2.algorithms.pwm.config import ModelConfig
-from eigen2.algorithms.pwm.sequences import cut_sequences, whole_sequences
+from eigen2.algorithms.pwm.sequences import sequences_from, whole_sequences
 from eigen2.algorithms.pwm.world_model import WorldModel
 from eigen2.envs.control.catalogue import make_task
 from eigen2.replay.buffer import Replay
@@ -14,52 +13,37 @@ def experience(steps=60):
     task = make_task("dflex_hopper")
     stream = np.random.default_rng(0)
     collector = Collector(task, task.open(4, 2, "start"), Replay(schema_of(task), 10_000, seed=2))
-    collector.run(lambda observation, fresh: stream.uniform(-1, 1, (4, 3)).astype(np.float32), steps)
+    collector.run(lambda observation: stream.uniform(-1, 1, (4, 3)).astype(np.float32), steps)
     return collector.replay
 
 
-def test_sequences_follow_one_episode_and_mark_what_lies_behind_its_end():
+def starts(replay, count, seed=0):
+    return np.random.default_rng(seed).choice(replay.links.can_follow(7), count)
+
+
+def test_sequences_follow_one_episode():
     replay = experience()
-    batch = cut_sequences(replay, 500, 8, 0, seeds.generator(0, "test"))
+    batch = sequences_from(replay, starts(replay, 500), 8)
     everything = replay.transitions(np.arange(len(replay))).clone()
     following = {
         row.numpy().tobytes(): after
         for row, after in zip(everything.observation["obs"], everything.next_observation["obs"], strict=True)
     }
-    valid = batch.valid.numpy().astype(bool)
-    assert valid[0].all()
-    assert (~valid).any()
-    for t, n in np.argwhere(valid):
+    for t, n in np.ndindex(8, 500):
         assert (following[batch.observation[t, n].numpy().tobytes()] == batch.observation[t + 1, n]).all()
-    for n in np.flatnonzero(~valid[-1]):
-        last = valid[:, n].sum() - 1
-        newest = batch.observation[last + 1, n].numpy().tobytes() not in following
-        assert batch.terminated[last, n] == 1 or newest
-        assert not valid[last + 1 :, n].any()
-
-
-def test_falls_are_seen_at_every_depth_as_often_as_they_happen():
-    replay = experience(120)
-    batch = cut_sequences(replay, 20_000, 8, 0, seeds.generator(0, "test"))
-    share = replay.transitions(np.arange(len(replay))).step["terminated"].float().mean().item()
-    seen = ((batch.terminated * batch.valid).sum(1) / batch.valid.sum(1)).numpy()
-    np.testing.assert_allclose(seen, share, rtol=0.35)
-    assert share > 0.01
 
 
 def test_drawn_batches_are_not_overwritten_by_the_next_draw():
     replay = experience()
-    stream = seeds.generator(0, "test")
-    first = cut_sequences(replay, 50, 4, 0, stream)
+    first = sequences_from(replay, starts(replay, 50), 8)
     kept = [tensor.clone() for tensor in vars(first).values()]
-    cut_sequences(replay, 50, 4, 0, stream)
+    sequences_from(replay, starts(replay, 50, seed=1), 8)
     for before, after in zip(kept, vars(first).values(), strict=True):
         assert (before == after).all()
 
 
-def test_whole_sequences_are_valid_throughout_and_end_an_episode_only_at_their_last_step():
+def test_sequences_end_an_episode_only_at_their_last_step():
     batch = whole_sequences(experience(120), 2000, 8, 0)
-    assert (batch.valid == 1).all()
     assert (batch.terminated[:-1] == 0).all()
     assert batch.terminated[-1].sum() > 0
 

@@ -19,8 +19,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "flow": {"model": {"dynamics": "flow", "flow": {"integrator": "heun", "substeps": 4}}},
     "two_hot": {"model": {"reward": "two_hot"}},
     "flow_policy": {"actor": {"policy": "flow"}},
-    "open_loop": {"collect": "open_loop"},
-    "cut": {"model": {"sequences": "cut"}},
 }
 
 
@@ -135,16 +133,6 @@ def test_a_weight_that_is_not_finite_stops_training_and_is_named(tiny):
         agent.agent.model.decoder.weight[0, 0] = math.nan
     with pytest.raises(DamagedStateError, match="model loss is nan"):
         agent.step()
-
-
-def test_open_loop_and_closed_loop_explore_differently_only_after_the_first_action(tiny):
-    closed, opened = trainer(tiny()), trainer(tiny(collect="open_loop"))
-    for agent in (closed, opened):
-        agent.step()
-        agent.collect()
-    a, b = (np.asarray(t.replay.transitions(np.arange(96)).step["action"].clone()) for t in (closed, opened))
-    assert not np.array_equal(a, b)
-    np.testing.assert_array_equal(a[:68], b[:68])
 
 
 def test_a_gymnasium_environment_is_trained_on_and_resumed_alike(tiny, copy_of):

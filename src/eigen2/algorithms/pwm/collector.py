@@ -11,8 +11,8 @@ from eigen2.envs.control.environments import Environments, Task
 from eigen2.replay.buffer import Replay
 from eigen2.replay.schema import Schema, vector_schema
 
-ExplorationPolicy = Callable[[NDArray[np.float32], NDArray[np.bool_]], NDArray[np.float32]]
-"""(observations [count, O], which of them begin an episode [count]) -> actions [count, A]"""
+ExplorationPolicy = Callable[[NDArray[np.float32]], NDArray[np.float32]]
+"""observations [count, O] -> actions [count, A]"""
 Report = Callable[[int, int], None]
 """Called with (done, total)."""
 RECENT = 100
@@ -50,17 +50,15 @@ class Collector:
             "truncated": [],
         }
         successors = []
-        fresh = np.ones(self.environments.count, dtype=np.bool_)
         for number in range(steps):
             observation = self.environments.observation
-            action = policy(observation, fresh)
+            action = policy(observation)
             step = self.environments.step(action)
-            fresh = step.terminated | step.truncated
             values = (observation, action, step.reward, step.terminated, step.truncated)
             for column, value in zip(rows.values(), values, strict=True):
                 column.append(value)
             successors.append(step.successor)
-            self._count(step.reward, fresh)
+            self._count(step.reward, step.terminated | step.truncated)
             report(number + 1, steps)
         batch = {name: np.stack(column) for name, column in rows.items()}
         self.replay.extend_transitions(batch, {"obs": np.stack(successors)})

@@ -21,6 +21,8 @@ class FlowConfig(Section):
 
 
 class ModelConfig(Section):
+    retired = {"sequences": ("whole",)}
+
     latent: int = Field(512, ge=GROUP, multiple_of=GROUP)
     """Size of the latent, in groups of 8 that each sum to one."""
     encoder_units: tuple[int, ...] = (256,)
@@ -47,8 +49,6 @@ class ModelConfig(Section):
     """Gradient steps on the first data, before the policy is trained at all."""
     batch: int = Field(256, ge=1)
     """Sequences per gradient step."""
-    sequences: Literal["whole", "cut"] = "whole"
-    """whole: horizons that fit into an episode; cut: from any step, cut at the episode's end."""
     latent_weight: float = Field(20.0, ge=0, json_schema_extra=CONSTANT)
     """Weight of the latent prediction error; flow adds the velocity error to it."""
     reward_weight: float = Field(1.0, ge=0, json_schema_extra=CONSTANT)
@@ -119,6 +119,8 @@ class MultiTaskConfig(Section):
 
 
 class PWMConfig(AlgorithmConfig):
+    retired = {"collect": ("closed_loop",)}
+
     kind: Literal["pwm"] = "pwm"
     iterations: int = Field(15_000, ge=1)
     """Rounds of collecting, model training and policy training."""
@@ -126,9 +128,6 @@ class PWMConfig(AlgorithmConfig):
     """Copies of the environment that collect experience together."""
     steps: int = Field(16, ge=1)
     """Steps each environment takes per iteration."""
-    collect: Literal["closed_loop", "open_loop"] = "closed_loop"
-    """closed_loop acts on real observations; open_loop, the original's way, on latents imagined since the iteration
-    began."""
     random_steps: int = Field(64, ge=1)
     """Uniformly random steps per environment before the first iteration."""
     horizon: int = Field(16, ge=1)

@@ -32,6 +32,6 @@ def fit_model(
         loss = model.loss(read, gamma, None if tau is None else tau[:, runs])
         return loss.stacked(), optimiser.gradients(loss.total)
 
-    found, gradients = micro_batches.gradients("model update", batch.valid.shape[1], compute)
+    found, gradients = micro_batches.gradients("model update", batch.action.shape[1], compute)
     loss = ModelLoss(*found.unbind())
     return loss, optimiser.step(loss.total, gradients, lr_scale)

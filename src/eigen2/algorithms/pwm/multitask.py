@@ -158,12 +158,7 @@ class MultiTaskTrainer(Trainer):
         self.replay = replay
         links, count = replay.links, len(self.tasks)
         self._all = transitions_by_task(replay, count, np.arange(links.first, links.total))
-        whole = self.config.model.sequences == "whole"
-        self._starts = (
-            transitions_by_task(replay, count, links.can_follow(self.config.horizon - 1))
-            if whole
-            else self._all
-        )
+        self._starts = transitions_by_task(replay, count, links.can_follow(self.config.horizon - 1))
 
     def step(self) -> Metrics:
         """Metrics of the model, or of one task's policy under its name; `return_<task>` when it was evaluated."""
@@ -260,7 +255,6 @@ class MultiTaskTrainer(Trainer):
             batch.action.to(self.device),
             batch.reward.to(self.device) * scale.to(self.device),
             batch.terminated.to(self.device),
-            batch.valid.to(self.device),
         ), task.to(self.device)
 
     def _train_policy(self) -> Metrics:

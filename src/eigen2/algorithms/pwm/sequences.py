@@ -1,8 +1,7 @@
-"""Training sequences for the world model: whole ones, or ones cut at episode ends.
+"""Training sequences for the world model, each within one episode.
 
-Whole sequences show the last step of an episode only as their own last step, more rarely than it happens. Cut ones
-start at every stored step alike and mark what lies behind an episode's end as not valid: the model then knows falls
-better, yet on the hopper the policy learned to run later with them, so whole ones are the default.
+They show the last step of an episode only as their own last step, more rarely than it happens; the termination loss
+weighs it the more.
 """
 
 from dataclasses import dataclass
@@ -13,12 +12,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from eigen2.replay.buffer import Replay
-from eigen2.replay.sampling import draw_numbers
 
 
 @dataclass(frozen=True)
 class SequenceBatch:
-    """`n` runs of up to H steps, time-major."""
+    """`n` runs of H steps, time-major."""
 
     observation: Tensor
     """[H + 1, n, O]"""
@@ -28,8 +26,6 @@ class SequenceBatch:
     """[H, n]"""
     terminated: Tensor
     """[H, n], 0 or 1"""
-    valid: Tensor
-    """[H, n], 1 up to the episode's end, 0 behind it, where the last step is repeated"""
 
     def part(self, chosen: slice) -> "SequenceBatch":
         """Some of the runs."""
@@ -38,7 +34,6 @@ class SequenceBatch:
             self.action[:, chosen],
             self.reward[:, chosen],
             self.terminated[:, chosen],
-            self.valid[:, chosen],
         )
 
 
@@ -51,19 +46,12 @@ def whole_sequences(replay: Replay, n: int, horizon: int, recent_window: int) ->
         batch.step["action"].clone(),
         batch.step["reward"].clone(),
         batch.step["terminated"].to(torch.float32),
-        torch.ones(horizon, n),
     )
 
 
-def cut_sequences(
-    replay: Replay, n: int, horizon: int, recent_window: int, stream: np.random.Generator
-) -> SequenceBatch:
-    return sequences_from(replay, draw_numbers(replay.links, stream, n, recent_window), horizon)
-
-
 def sequences_from(replay: Replay, starts: NDArray[np.int64], horizon: int) -> SequenceBatch:
-    """The sequences that begin with the transitions `starts` [n], cut at their episodes' ends."""
-    path, reached = replay.links.walk(starts, horizon - 1)
+    """The sequences that begin with the transitions `starts` [n], each `horizon` steps before its episode's end or more."""
+    path, _ = replay.links.walk(starts, horizon - 1)
     batch = replay.transitions(path.reshape(-1))
     shape = (horizon, len(starts))
     before = batch.observation["obs"].reshape(*shape, -1)
@@ -73,5 +61,4 @@ def sequences_from(replay: Replay, starts: NDArray[np.int64], horizon: int) -> S
         batch.step["action"].reshape(*shape, -1).clone(),
         batch.step["reward"].reshape(shape).clone(),
         batch.step["terminated"].reshape(shape).to(torch.float32),
-        torch.from_numpy(reached.astype(np.float32)),
     )

@@ -43,7 +43,6 @@ class TaskWorldModel(WorldModel):
             _join(batch.action, embedded),
             batch.reward,
             batch.terminated,
-            batch.valid,
         )
 
 

@@ -21,7 +21,7 @@ from eigen2.algorithms.pwm.config import PWMConfig
 from eigen2.algorithms.pwm.model_learning import fit_model
 from eigen2.algorithms.pwm.optimiser import Optimiser, linear_lr_scale
 from eigen2.algorithms.pwm.policy_learning import PolicyLearner
-from eigen2.algorithms.pwm.sequences import SequenceBatch, cut_sequences, whole_sequences
+from eigen2.algorithms.pwm.sequences import SequenceBatch, whole_sequences
 from eigen2.algorithms.pwm.upgrade import upgrade
 from eigen2.envs.control.environments import Task
 from eigen2.envs.control.rollout import ControlRollout, Policy, play_episodes
@@ -165,14 +165,10 @@ class PWMTrainer(Trainer):
 
     def _fit_model(self, updates: int, purpose: str, index: int, report: Report) -> Metrics:
         config, replay, newest = self.config, self.replay, self.config.recent_window
-        starts = seeds.generator(self.seed, purpose, index)
         times = seeds.torch_generator(self.seed, f"{purpose} flow time", index)
         report(0, updates)
         for number in range(updates):
-            if config.model.sequences == "whole":
-                batch = whole_sequences(replay, config.model.batch, config.horizon, newest)
-            else:
-                batch = cut_sequences(replay, config.model.batch, config.horizon, newest, starts)
+            batch = whole_sequences(replay, config.model.batch, config.horizon, newest)
             loss, norm = fit_model(
                 self.agent.model, self.optimiser, self._prepared(batch), config.gamma, times, self._lr_scale, self.micro_batches
             )  # fmt: skip
@@ -277,13 +273,12 @@ class PWMTrainer(Trainer):
             batch.action.to(self.device),
             batch.reward.to(self.device) * scale,
             batch.terminated.to(self.device),
-            batch.valid.to(self.device),
         )
 
     def _act_randomly(self) -> ExplorationPolicy:
         stream = seeds.generator(self.seed, "random steps")
 
-        def act(observation: NDArray[np.float32], fresh: NDArray[np.bool_]) -> NDArray[np.float32]:
+        def act(observation: NDArray[np.float32]) -> NDArray[np.float32]:
             return stream.uniform(-1.0, 1.0, (len(observation), self.task.action_size)).astype(np.float32)
 
         return act
@@ -291,19 +286,12 @@ class PWMTrainer(Trainer):
     def _explore(self) -> ExplorationPolicy:
         stream = seeds.torch_generator(self.seed, "explore", self.iteration)
         model, actor = self.agent.model, self.agent.actor
-        closed = self.config.collect == "closed_loop"
-        imagined: list[Tensor] = []
 
         @torch.no_grad()
-        def act(observation: NDArray[np.float32], fresh: NDArray[np.bool_]) -> NDArray[np.float32]:
+        def act(observation: NDArray[np.float32]) -> NDArray[np.float32]:
             latent = model.encode(self._normalise(torch.from_numpy(observation)))
-            if not closed and imagined:
-                latent = torch.where(torch.from_numpy(fresh)[:, None].to(self.device), latent, imagined.pop())
             noise = torch.randn((len(observation), self.task.action_size), generator=stream).to(self.device)
-            action = actor(latent, noise)
-            if not closed:
-                imagined.append(model.step(latent, action))
-            result: NDArray[np.float32] = action.cpu().numpy()
-            return result
+            action: NDArray[np.float32] = actor(latent, noise).cpu().numpy()
+            return action
 
         return act

@@ -96,7 +96,7 @@ class WorldModel(nn.Module):
         Step t weighs gamma^t; observations and rewards of the batch are normalised; `tau` is what the dynamics draw.
         """
         config, action, observation = self.config, batch.action, batch.observation
-        horizon, count = batch.valid.shape
+        horizon, count = batch.reward.shape
         with torch.no_grad():
             target = self.encode(observation[1:])
         latent = [self.encode(observation[0])]
@@ -105,7 +105,7 @@ class WorldModel(nn.Module):
         # Two stacks, not two slices of one: the backward pass of a slice fills and adds whole tensors of zeros.
         before, after = torch.stack(latent[:-1]), torch.stack(latent[1:])
         powers = gamma ** torch.arange(horizon, dtype=action.dtype, device=action.device)
-        weight = (batch.valid * powers[:, None]).flatten() / (horizon * count)
+        weight = powers.repeat_interleave(count) / (horizon * count)
 
         def mean(error: Tensor) -> Tensor:
             """[H, batch] or [H, batch, n] -> weighted mean"""
@@ -115,9 +115,9 @@ class WorldModel(nn.Module):
         ends, decoded = self._read(after)
         latent_loss = mean(self.dynamics.error(before, action, after, target, tau))
         reward_loss = mean(self.code.loss(outputs, batch.reward))
-        # Whole sequences show the end of an episode only as their last step, one H-th as often as it happens: without
+        # Sequences show the end of an episode only as their last step, one H-th as often as it happens: without
         # the weight falls are underrated, and the policy learns to stand much later.
-        rarity = torch.tensor(float(horizon if config.sequences == "whole" else 1), device=action.device)
+        rarity = torch.tensor(float(horizon), device=action.device)
         termination = mean(
             F.binary_cross_entropy_with_logits(ends, batch.terminated, reduction="none", pos_weight=rarity)
         )
