@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from eigen2.replay import Field, Replay, Schema
@@ -63,6 +63,9 @@ def assert_known(replay: Replay, schema: Schema, ever: dict[float, tuple[bytes, 
         assert ever[float(one.step["reward"][0])] == found
 
 
+# A window that is lost lies between two records of a stream that goes on.
+@example(3160041379, True, 3, 9, [25], 0.5, 3, None)
+@example(192738, True, 3, 8, [1, 1, 21, 25], 0.1, 2, None)
 @settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),

@@ -112,7 +112,8 @@ class _Salvage:
         records[cut, self.layout.observation_bytes :] = 0
         written[cut] = ~stream[cut]
         records[gone] = 0
-        written[gone] = FILLER_STREAM
+        # Filler of its own stream, whose episode was cut before it: another stream's may go on across it.
+        written[gone] = ~stream[gone]
 
     def _replace(self, entry: list[Any], content: ByteArray, before: ByteArray | None = None) -> None:
         """Store a segment anew if it is lost or has changed."""
