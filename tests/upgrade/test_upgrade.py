@@ -132,6 +132,28 @@ def test_a_config_of_a_later_version_is_refused_by_a_sentence_with_both_versions
     assert "novelty" in done.err
 
 
+def test_a_run_goes_on_without_a_mechanism_that_is_gone_and_says_so(lab: Lab, tmp_path: Path) -> None:
+    """Collecting in open loop was a choice of format 3."""
+    stored = Path(__file__).parent / "format3" / "pwm_mlp"
+    run = Path(shutil.copytree(stored, tmp_path / "mine", ignore=shutil.ignore_patterns("expected.json")))
+    text = (run / "config.yaml").read_text(encoding="utf-8")
+    assert "collect: closed_loop" in text
+    (run / "config.yaml").write_text(text.replace("closed_loop", "open_loop"), encoding="utf-8")
+
+    def opened(identity: dict[str, Any]) -> dict[str, Any]:
+        config = identity["config"]
+        return identity | {"config": {**config, "alg": {**config["alg"], "collect": "open_loop"}}}
+
+    _rewrite(run, opened)
+    assert lab.run("evaluate", run).code == 0
+    done = lab.run("train", "--resume", run)
+    assert done.code == 0, done.err
+    sentence = "alg.collect=open_loop, with which this run was trained, is no longer there"
+    assert sentence in done.out
+    assert sentence in lab.run("fingerprint", run, "--json").json["inexact"][0]
+    assert sentence in lab.run("verify", run).out
+
+
 def _forget(run: Path, key: str) -> None:
     """The run as a version without `env.<key>` would have left it."""
     lines = (run / "config.yaml").read_text(encoding="utf-8").splitlines(keepends=True)

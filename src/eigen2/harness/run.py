@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from functools import cached_property
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -99,10 +100,18 @@ class Run:
         try:
             config = validate(values, stored=True)
         except ConfigError as error:
-            raise DamagedStateError(f"{self.config_file} cannot be read as a config: {error}") from error
+            raise DamagedStateError(
+                f"{self.config_file} cannot be read as a config{self._other_version()}: {error}"
+            ) from error
         if to_open:
             check_code(config, self.typed, self.config_file)
         return config
+
+    def _other_version(self) -> str:
+        """Which version the run is of, if that is another one."""
+        packages = self.facts().get("packages")
+        wrote, here = packages.get("eigen2") if isinstance(packages, dict) else None, version("eigen2")
+        return "" if wrote in (None, here) else f" by version {here} (version {wrote} wrote it)"
 
     def raw_config(self) -> Any:
         """config.yaml as it stands, in the words of the version that wrote it."""

@@ -4,7 +4,7 @@ import pytest
 
 from eigen2.algorithms.pwm.config import PWMConfig
 from eigen2.algorithms.pwm.parity import count_parameters, parity, parity_facts, require_parity, variant
-from eigen2.config import load_config
+from eigen2.config import differences, load_config, preset_config
 from eigen2.envs.control.catalogue import make_task
 from eigen2.errors import ConfigError
 
@@ -72,3 +72,10 @@ def test_settings_are_still_read_by_their_former_names():
     old = PWMConfig.model_validate({"newest": 5, "average": 0.5, "go_back": False, "final_rate": 0.1})
     new = PWMConfig(recent_window=5, actor_ema=0.5, rollback=False, final_lr_scale=0.1)
     assert old == new
+
+
+@pytest.mark.parametrize("size", ["small", "tiny"])
+def test_presets_of_the_two_dynamics_differ_in_nothing_else(size):
+    mlp, flow = (preset_config({"alg": f"pwm_{size}{kind}", "env": "pendulum"}) for kind in ("", "_flow"))
+    differing = {key for key in differences(mlp, flow) if not key.startswith("presets.")}
+    assert differing - {"alg.model.flow.substeps"} == {"alg.model.dynamics"}

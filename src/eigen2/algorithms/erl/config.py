@@ -66,9 +66,9 @@ class ERLConfig(AlgorithmConfig):
     """Generations in which independent agents learn, before the best of them becomes the mean of CEM's search distribution."""
     cem_std: float = Field(0.3, gt=0)
     """Starting deviation of CEM's search distribution, in units of each layer's weights."""
-    stall_generations: int = Field(3, ge=1)
+    stall_generations: int = Field(3, ge=1, json_schema_extra=CONSTANT)
     """Generations without a better validation before mutation grows."""
-    stall_factor: float = Field(1.5, ge=1)
+    stall_factor: float = Field(1.5, ge=1, json_schema_extra=CONSTANT)
     """Growth of mutation while validation stalls, up to four times; undone by an improvement."""
 
     hidden: int = Field(32, ge=4)
