@@ -142,6 +142,21 @@ def test_a_newer_file_continues_the_run_and_the_export_says_the_same(
     )
 
 
+def test_a_newer_file_may_begin_before_the_days_that_the_run_knows(lab: Lab, tmp_path: Path) -> None:
+    write_prices(tmp_path / "prices.csv")
+    overrides = [o for o in ORDERS if not o.startswith(("env.data", "env.synthetic"))]
+    own = (f"env.data={tmp_path / 'prices.csv'}", "env.start=2015-03-02", "alg.generations=1")
+    run = lab.train("mine", (*overrides, *own), tmp_path)
+    newer = later(tmp_path / "prices.csv", tmp_path / "newer.csv", 2)
+    done = lab.run("decide", run, "--data", newer, "--json")
+    assert done.code == 0, done.err
+    assert done.json["as_of"] == "2016-07-15"
+    early = pd.read_csv(newer).head(30)
+    early.to_csv(tmp_path / "early.csv", index=False)
+    refused = lab.run("decide", run, "--data", tmp_path / "early.csv")
+    assert (refused.code, "ends before 2015-03-02" in refused.err) == (3, True)
+
+
 def later(file: Path, target: Path, days: int, factor: float = 1.0) -> Path:
     """The file with more days, all prices multiplied."""
     table = pd.read_csv(file)

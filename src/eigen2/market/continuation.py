@@ -35,6 +35,8 @@ def continued(known: MarketData, newer: Prices, file: str) -> MarketData:
     """
     old = prices_of(known)
     newer = _same_symbols(old, _same_fields(old, newer, file), file)
+    # With `env.start` a run knows no earlier days.
+    newer = newer.rows(int(np.searchsorted(newer.dates, old.dates[0])), newer.days)
     begin = _overlap(old, newer, file)
     factor = _factors(old.rows(begin, old.days), newer.rows(0, old.days - begin), file)
     later = newer.rows(old.days - begin, newer.days)
@@ -98,11 +100,10 @@ def _same_symbols(old: Prices, newer: Prices, file: str) -> Prices:
 
 def _overlap(old: Prices, newer: Prices, file: str) -> int:
     """The known day with which `newer` begins. Its days must be the known ones up to the last of them."""
+    if not newer.days:
+        raise DataError(f"{file} ends before {old.dates[0]}, the first day that the champion knows")
     begin = int(np.searchsorted(old.dates, newer.dates[0]))
     common = old.dates[begin:]
-    if newer.dates[0] < old.dates[0]:
-        start = int(np.searchsorted(newer.dates, old.dates[0]))
-        return _overlap(old, newer.rows(start, newer.days), file)
     if len(common) < LEAST_OVERLAP:
         raise DataError(
             f"{file} begins on {newer.dates[0]}, and the last known day is {old.dates[-1]}: at least {LEAST_OVERLAP} days "

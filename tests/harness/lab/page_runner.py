@@ -129,14 +129,14 @@ def _require_script_verb(verb: str, rest: list[str]) -> None:
         assert rest[0] == "NAME" or script.is_file(), f"there is no benchmark {rest[0]}"
         if script.is_file() and len(rest) > 1:
             _require_parsed(script, rest[1:])
-    elif verb == "test" and rest:
+    elif verb == "test" and rest and rest != ["--coverage"]:
         assert rest[0] == "--slow", rest
         modules = "".join(
             str(path) + path.read_text(encoding="utf-8") for path in ROOT.glob("tests/**/test_*.py")
         )
         assert rest[1] == "NAME" or rest[1] in modules, f"there is no slow test {rest[1]}"
     else:
-        assert rest in ([], ["dev"]), rest
+        assert rest in ([], ["dev"], ["bench"], ["--coverage"]), rest
 
 
 class _Parsed(Exception):
