@@ -122,7 +122,7 @@ def train(
 
     console, words = _console(as_json, quiet), overrides or []
     _greet(console)
-    with stoppable() as signals:
+    with stoppable(final=True) as signals:
         from eigen2.harness.evaluating import HOLDOUT, VALIDATION
         from eigen2.harness.training import Asked, resume_run, start_run
 

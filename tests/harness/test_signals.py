@@ -5,6 +5,8 @@ import json
 import os
 import shutil
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -188,3 +190,19 @@ def test_an_error_that_an_interruption_turns_into_is_a_stop() -> None:
         interrupted_library()
     with pytest.raises(KeyError), stoppable():
         raise KeyError("no signal")
+
+
+def test_a_signal_behind_the_end_does_not_change_the_exit_code() -> None:
+    """A second one may come when the sentence is said already, and Python is about to end."""
+    script = (
+        "import os, signal\n"
+        "from eigen2.harness.signals import stoppable\n"
+        "try:\n"
+        "    with stoppable(final=True):\n"
+        "        os.kill(os.getpid(), signal.SIGUSR1)\n"
+        "except Exception as error:\n"
+        "    for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM, signal.SIGHUP):\n"
+        "        os.kill(os.getpid(), number)\n"
+        "    raise SystemExit(error.exit_code)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 75

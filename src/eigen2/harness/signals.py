@@ -30,8 +30,9 @@ class Interrupted(BaseException):
 class StopSignals:
     """Context in which stop signals are noted instead of killing the process; unless `patient`, they break off the work."""
 
-    def __init__(self, grace_seconds: float = 0.0, patient: bool = True) -> None:
-        self.grace_seconds = grace_seconds
+    def __init__(self, grace_seconds: float = 0.0, patient: bool = True, final: bool = False) -> None:
+        """`final`: the process ends behind it, and no later signal changes how."""
+        self.grace_seconds, self._final = grace_seconds, final
         self.outlook = "before the run began; nothing is lost: start it again"
         """What is said about work that is broken off now."""
         self._patient = patient
@@ -54,7 +55,12 @@ class StopSignals:
     ) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
         for number, previous in self._previous.items():
-            signal.signal(number, previous)
+            if not self._final or number == signal.SIGALRM:
+                signal.signal(number, previous)
+            elif number != signal.SIGINT:
+                signal.signal(number, signal.SIG_IGN)
+            elif self.received is None:
+                signal.signal(number, previous)
 
     @contextmanager
     def patiently(self) -> Iterator[None]:
@@ -109,9 +115,9 @@ def _exit_at_once(first: str) -> NoReturn:
 
 
 @contextmanager
-def stoppable() -> Iterator[StopSignals]:
+def stoppable(final: bool = False) -> Iterator[StopSignals]:
     """From here on a signal ends the command in good order: what is broken off ends with a sentence."""
-    with StopSignals(patient=False) as signals:
+    with StopSignals(patient=False, final=final) as signals:
         try:
             yield signals
         except (Interrupted, Exception) as error:
