@@ -77,7 +77,6 @@ def erl_market(overrides: list[str], seed: int, budget: float) -> dict[str, Any]
 def control(suite: str, overrides: list[str], seed: int, budget: float) -> dict[str, Any]:
     import torch
 
-    from eigen2.algorithms import registry
     from eigen2.config import load_config
     from eigen2.envs.control.catalogue import control_task
     from eigen2.envs.control.reference_policies import at_random
@@ -87,10 +86,8 @@ def control(suite: str, overrides: list[str], seed: int, budget: float) -> dict[
     env = [f"env={name}"] if name.startswith("dflex") else ["env=gym", f"env.id={name}"]
     dynamics = PWM_PRESETS[seed // 2 % 2]
     preset = [f"alg={dynamics}"] if suite == "pwm" else []
-    # Arms may choose the preset themselves.
     config = load_config([*preset, *env, f"seed={seed}", *overrides])
     torch.set_num_threads(1)
-    assert registry.algorithm(config.alg.kind) is not None
     task = control_task(config.env)
     policy, steps = _trained(config, task, seed, budget)
     score = play_episodes(task, policy, 20, seed, "benchmark").mean
