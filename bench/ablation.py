@@ -1,6 +1,6 @@
 """What does a mechanism gain? Runs with and without it, on the same seeds, in the same CPU time.
 
-    ./run bench ablation erl --arm "no_decay alg.training_decay_after=null" --seeds 12 --out erl.jsonl
+    ./run bench ablation erl --arm "no_direct alg.direct_steps=0" --seeds 12 --out erl.jsonl
 
 Suites: erl (planted markets; the seed chooses market and actions, and makes the market), erl_control and pwm (control tasks that
 no other benchmark reports). The base is the preset as it is; each arm adds its overrides. `--out` keeps finished runs, so
@@ -131,12 +131,6 @@ def _trained(config: Any, task: Any, seed: int, budget: float) -> tuple[Any, int
 
 def one_run(suite: str, words: str, seed: int, budget: float) -> dict[str, Any]:
     overrides = words.split()
-    if "parent_every_generation" in overrides:
-        # Not a setting: learners are parents in every generation, trained or not.
-        from eigen2.algorithms.erl.breeding import Breeder
-
-        overrides.remove("parent_every_generation")
-        Breeder._as_parents = lambda self, old: old.fitness  # type: ignore[method-assign]
     found = erl_market(overrides, seed, budget) if suite == "erl" else control(suite, overrides, seed, budget)
     return {"suite": suite, "words": words, "seed": seed, "budget": budget, **found}
 

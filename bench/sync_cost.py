@@ -39,11 +39,7 @@ TASK = (
     "env.holdout_days=100", "env.embargo_days=5", "alg.direct_steps=0", "alg.windows=4", "alg.validation_windows=4",
     "alg.learners=1", "alg.elites=2", "alg.batch=64", "alg.learning_starts=100", "replay.capacity=20000",
 )  # fmt: skip
-SMALL = (
-    *TASK, "alg.population=8", "alg.hidden=64", "alg.gradient_steps=80", "alg.generations=25",
-    "alg.training_decay_after=100000",
-)  # fmt: skip
-"""Without decay, so that all generations cost the same."""
+SMALL = (*TASK, "alg.population=8", "alg.hidden=64", "alg.gradient_steps=80", "alg.generations=25")
 LONG = (*TASK, "alg.population=4", "alg.hidden=32", "alg.gradient_steps=8")
 """Many short generations: what would pile up while the server is away does so fast."""
 TRAINER = Path(__file__).with_name("sync_trainer.py")

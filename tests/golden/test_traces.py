@@ -1,9 +1,10 @@
 """Golden traces: what a few steps of every algorithm computed once, later versions compute again.
 
-`python tests/golden/test_traces.py` writes the traces anew; do that only in a commit that means to change a result.
+`python tests/golden/test_traces.py [CASE ...]` writes the traces anew; do that only in a commit that means to change a result.
 """
 
 import json
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -23,7 +24,7 @@ MARKET = (
     "env.holdout_days=60", "env.embargo_days=5", "alg.population=8", "alg.generations=8", "alg.windows=3",
     "alg.validation_windows=3", "alg.batch=32", "alg.hidden=8", "alg.learning_starts=500", "replay.capacity=4000", "seed=3",
 )  # fmt: skip
-"""The presets as they are, only smaller: training schedule, warm-up, CEM, direct gradient and its noise are on."""
+"""The presets as they are, only smaller: CEM and the direct gradient are on."""
 WORLD_MODEL = (
     "alg.iterations=6", "alg.environments=4", "alg.steps=8", "alg.random_steps=24", "alg.evaluate_every=2",
     "alg.evaluate_episodes=3", "alg.model.bootstrap_updates=4", "alg.model.batch=16", "alg.actor.batch=16",
@@ -33,6 +34,7 @@ WORLD_MODEL = (
 CASES = {
     "erl_orders": MARKET,
     "erl_weights": ("env.actions=weights", *MARKET),
+    "erl_ddpg": ("alg=erl_ddpg", *MARKET, "alg.learners=8", "alg.elites=3"),
     "erl_gym": (
         "env=gym", "env.max_episode_steps=40", "alg.generations=5", "alg.gradient_steps=20",
         "alg.learning_starts=400", "seed=3",
@@ -98,6 +100,9 @@ def test_a_few_steps_are_computed_as_they_were(lab: Lab, name: str, tmp_path: Pa
 
 
 if __name__ == "__main__":
+    traces = json.loads(TRACES.read_text(encoding="utf-8"))
     with tempfile.TemporaryDirectory() as place, Lab(Path(place)) as laboratory:
-        found = {name: trace(laboratory, name, Path(place) / "runs") for name in CASES}
-    TRACES.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        os.environ["EIGEN2_LEDGER"] = f"{place}/ledger"
+        for case in sys.argv[1:] or CASES:
+            traces[case] = trace(laboratory, case, Path(place) / "runs")
+    TRACES.write_text(json.dumps({name: traces[name] for name in CASES}, indent=1) + "\n", encoding="utf-8")

@@ -9,7 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from command_lab import Lab, Moment
+
+from eigen2.config import retired
 
 RUNS = sorted(path for path in Path(__file__).parent.glob("format*/*") if path.is_dir())
 RENAMED = {"champion": "best_score", "went_back_to": "rollback_to"}
@@ -33,13 +36,27 @@ def expected(stored: Path) -> Any:
     return json.loads((stored / "expected.json").read_text(encoding="utf-8"))
 
 
-def test_it_resumes_and_computes_what_its_own_version_would_have(lab: Lab, stored: Path, run: Path) -> None:
-    before = expected(stored)
-    done = lab.run("train", "--resume", run, "--json")
+def went_on_without(stored: Path) -> list[str]:
+    """Mechanisms that the run was trained with and that are no longer there."""
+    return [
+        f"{key}={value}"
+        for key, value in retired(yaml.safe_load((stored / "config.yaml").read_text("utf-8"))).items()
+    ]
+
+
+def test_it_resumes_and_computes_what_its_own_version_would_have_or_says_what_is_gone(
+    lab: Lab, stored: Path, run: Path
+) -> None:
+    before, gone = expected(stored), went_on_without(stored)
+    done = lab.run("train", "--resume", run)
     assert done.code == 0, done.err
+    for mechanism in gone:
+        assert f"{mechanism}, with which this run was trained, is no longer there" in done.out
+    sentences = lab.run("fingerprint", run, "--json").json.get("inexact", [])
+    assert [sentence.split(",")[0] for sentence in sentences] == gone
     steps = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     assert len(steps) == len(before["metrics"]) == 4
-    for ours, theirs in zip(steps[2:], before["metrics"][2:], strict=True):
+    for ours, theirs in zip(steps[2:], [] if gone else before["metrics"][2:], strict=not gone):
         named = {RENAMED.get(name, name): value for name, value in theirs.items()}
         assert ours == pytest.approx({name: named[name] for name in ours}, rel=1e-5, abs=1e-6)
     assert lab.run("verify", run).code == 0
@@ -58,14 +75,13 @@ def test_a_kill_while_it_is_taken_over_loses_nothing(lab: Lab, tmp_path: Path, o
     assert last["fitness_best"] == pytest.approx(expected(stored)["metrics"][-1]["fitness_best"], rel=1e-5)
 
 
-def test_it_is_evaluated_verified_and_looked_into_as_it_is(lab: Lab, run: Path) -> None:
+def test_it_is_evaluated_verified_and_looked_into_as_it_is(lab: Lab, stored: Path, run: Path) -> None:
     before = {
         path: path.read_bytes() for path in run.rglob("*") if path.is_file() and "checkpoints" in path.parts
     }
     for command in (
         ("evaluate",),
         ("verify",),
-        ("verify-resume",),
         ("fingerprint",),
         ("replay", "info"),
         ("replay", "verify"),
@@ -73,6 +89,9 @@ def test_it_is_evaluated_verified_and_looked_into_as_it_is(lab: Lab, run: Path) 
     ):
         done = lab.run(*command, run)
         assert done.code == 0, (command, done.err)
+    proof = lab.run("verify-resume", run)
+    assert proof.code == (2 if went_on_without(stored) else 0), proof.err
+    assert ("is no longer there" in proof.err) == (proof.code == 2)
     listed = lab.run("runs", "--root", run.parent, "--json").json
     assert [(found["name"], found["step"], found["state"]) for found in listed] == [(run.name, 2, "stopped")]
     assert {path: path.read_bytes() for path in before} == before

@@ -87,7 +87,9 @@ def _prove(run: Run, say: Callable[[str], None]) -> Proof:
         raise ConfigError(
             "The previous checkpoint has no replay of its own (replay.every > 1): nothing to prove."
         )
-    for sentence in (*after.manifest.inexact, *retired_sentences(run, before.manifest.identity)):
+    if retired := retired_sentences(run, after.manifest.identity):
+        raise ConfigError(f"{' '.join(retired)} Nothing to prove before the next checkpoint.")
+    for sentence in after.manifest.inexact:
         say(sentence)
     config = run.read_config()
     check_config(run, before.manifest.identity, config)

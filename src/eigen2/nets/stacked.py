@@ -47,9 +47,9 @@ def take(params: Params, agents: Sequence[int] | Tensor | slice) -> Params:
     return {name: value.detach()[index].clone() for name, value in params.items()}
 
 
-def put(params: Params, agents: Sequence[int], values: Params) -> None:
+def put(params: Params, agents: Sequence[int] | slice, values: Params) -> None:
     """Overwrite the parameters of some agents in place."""
-    index = torch.as_tensor(agents, dtype=torch.long)
+    index = agents if isinstance(agents, slice) else torch.as_tensor(agents, dtype=torch.long)
     with torch.no_grad():
         for name, value in params.items():
             value[index] = values[name].to(value.device)

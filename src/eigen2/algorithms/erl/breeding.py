@@ -1,7 +1,7 @@
 """How one generation becomes the next: who survives, who keeps learning, who is replaced, who is bred anew.
 
-Learners sit in the first slots. With CEM, independent agents learn during the warm-up; then the search distribution
-starts from the best of them, so that its members are near enough to each other to be averaged. An untrained copy of a
+Learners sit in the first slots. With CEM, the agents of the first generation are independent; then the search
+distribution starts from the best of them, so that its members are near enough to each other to be averaged. An untrained copy of a
 good learner survives as an elite, and a learner that falls behind is replaced by a better agent, so gradient and
 evolution compete and feed each other. Where all agents learn, they compete with each other (`tournament`).
 """
@@ -14,7 +14,6 @@ from eigen2.algorithms.erl.config import ERLConfig
 from eigen2.algorithms.erl.ddpg import Learners
 from eigen2.algorithms.erl.evolution import Birth, FloatArray, ranking
 from eigen2.algorithms.erl.genealogy import SKIPPED, Genealogy
-from eigen2.algorithms.erl.schedule import skips_training
 from eigen2.algorithms.erl.variation import MEAN, Variation, elites
 from eigen2.nets.stacked import Params, agents_in, concatenate, put, take
 
@@ -44,11 +43,10 @@ class Breeder:
     def breed(self, old: Generation) -> Params:
         """The next generation's actors; the genealogy says how each came to be."""
         config = self.config
-        warming_up = config.variation == "cem" and self.variation.distribution is None
-        warming_up = warming_up and config.learners < config.population
-        if config.variation == "none" or (warming_up and old.number + 1 < config.warmup_generations):
+        searching = config.variation == "cem" and config.learners < config.population
+        if config.variation == "none":
             actors, births = old.actors, self._unchanged()
-        elif warming_up:
+        elif searching and self.variation.distribution is None:
             actors, births = self._start_search(old, ranking(old.fitness)[0])
         elif config.variation == "tournament":
             actors, births = self._compete(old)
@@ -92,7 +90,7 @@ class Breeder:
         parts = [best]
         if config.bred:
             children, born = self.variation.offspring(
-                old.evaluated, self._as_parents(old), config.bred, old.boost, old.number
+                old.evaluated, old.fitness, config.bred, old.boost, old.number
             )
             parts.append(children)
             births += born
@@ -117,15 +115,8 @@ class Breeder:
             births[slot] = birth
         return actors, births
 
-    def _as_parents(self, old: Generation) -> FloatArray:
-        """A learner is a parent once for each training: what it fits too closely would else pull at every generation."""
-        if not skips_training(self.config, old.number - 1):
-            return old.fitness
-        skipped = [birth.operator == SKIPPED for birth in self.genealogy.births]
-        return np.where(skipped, -np.inf, old.fitness)
-
     def _replace(self, old: Generation, learners: Learners, actors: Params, carried: str) -> list[Birth]:
-        """Learners in the lower half of the population, about to train, start again from the best that are no learners.
+        """Learners in the lower half of the population start again from the best that are no learners.
 
         Each takes another one: learners share their batches, so two of the same weights would stay the same for ever.
         `actors` are the learners', changed in place; `carried` is the operator of those that carry on.
@@ -136,7 +127,7 @@ class Breeder:
         better = [slot for slot in order if slot >= count][: len(behind)]
         behind = behind[: len(better)]
         births = [Birth(carried, (slot,)) for slot in range(count)]
-        if behind and not skips_training(self.config, old.number + 1):
+        if behind:
             best = take(old.evaluated, better)
             put(actors, behind, best)
             learners.reset(behind, best)

@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING
 
 from eigen2.algorithms.contract import Calibration, StepSeconds
 from eigen2.algorithms.erl.config import ERLConfig
-from eigen2.algorithms.erl.schedule import skips_training
 
 if TYPE_CHECKING:
     from eigen2.config import Config
@@ -28,7 +27,6 @@ def erl_calibration(config: "Config") -> Calibration:
     def seconds(steps: StepSeconds, total: int) -> float:
         train = steps[0].get("train", 0.0)
         rest = sum(steps[0].values()) - train
-        trained = sum(not skips_training(alg, generation) for generation in range(total))
-        return total * rest + trained * train * updates / max(1, measured)
+        return total * (rest + train * updates / max(1, measured))
 
     return Calibration(config.model_copy(update={"alg": short}), 1, seconds)

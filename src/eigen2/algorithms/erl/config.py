@@ -6,13 +6,20 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from eigen2.algorithms.contract import AlgorithmConfig
-from eigen2.section import ANY_VALUE, CONSTANT, OPERATES, was
+from eigen2.section import ANY_VALUE, CONSTANT, OPERATES
 
 
 class ERLConfig(AlgorithmConfig):
     """A population of DDPG agents that learns by gradient and by evolution."""
 
     gone = {"hall_of_fame": ANY_VALUE, "encoder": ("causal",), "mutation_rate": ANY_VALUE}
+    retired = {
+        "training_decay_after": (None,),
+        "taper": (None,),
+        "warmup_generations": (1,),
+        "founding": (1,),
+        "direct_noise": (0.0,),
+    }
 
     kind: Literal["erl"] = "erl"
     population: int = Field(16, ge=2)
@@ -29,11 +36,8 @@ class ERLConfig(AlgorithmConfig):
 
     learners: int = Field(16, ge=0)
     """Agents trained by gradient in each generation; 0 is evolution alone."""
-    training_decay_after: int | None = Field(None, ge=1, json_schema_extra=was("taper"))
-    """Learners train in each of the first n generations and then ever more rarely, in one of g / n at generation g, while
-    evolution goes on; null is always (not for variation none)."""
     gradient_steps: int = Field(40, ge=0)
-    """Updates per learner and generation."""
+    """Updates of critics and actor per learner and generation; with 0 there are no critics."""
     batch: int = Field(128, ge=1)
     """Transitions per update."""
     learning_starts: int = Field(2_000, ge=0)
@@ -48,9 +52,6 @@ class ERLConfig(AlgorithmConfig):
     """Deviation of the noise in `explore_episodes`, in units of half the action's range."""
     direct_steps: int = Field(0, ge=0)
     """Steps of the direct gradient through the accounting per learner and generation (markets only)."""
-    direct_noise: float = Field(0.0, ge=0)
-    """Deviation of the noise on the learners' weights while the direct gradient is taken, in units of each layer's weights:
-    they climb what their neighbourhood earns, as CEM does, and fit the training days less closely."""
 
     variation: Literal["cem", "layer", "tournament", "none"] = "cem"
     """How new agents arise: cem samples around the better half's mean; layer blends parents and mutates elites; tournament
@@ -62,8 +63,6 @@ class ERLConfig(AlgorithmConfig):
     """Share of the bred agents that blend two parents; the rest are mutants of elites (not for cem)."""
     mutation_std: float = Field(0.05, gt=0)
     """Size of a mutation, in units of each layer's weights (not for cem)."""
-    warmup_generations: int = Field(1, ge=1, json_schema_extra=was("founding"))
-    """Generations in which independent agents learn, before the best of them becomes the mean of CEM's search distribution."""
     cem_std: float = Field(0.3, gt=0)
     """Starting deviation of CEM's search distribution, in units of each layer's weights."""
     stall_generations: int = Field(3, ge=1, json_schema_extra=CONSTANT)

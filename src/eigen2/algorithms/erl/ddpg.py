@@ -7,7 +7,8 @@ For each agent, with twin critics Q1, Q2, target networks ' and smoothing noise 
     actor  : maximise mean over values of Q1(s, pi(s)), every `policy_delay` steps
 
 On markets Q has one value per symbol, trained on that symbol's own contribution; elsewhere it has one. The twins are
-stacked behind each other: agent i owns critics i and agents + i.
+stacked behind each other: agent i owns critics i and agents + i. Without such updates (`gradient_steps` 0) there are no
+critics: the actors follow the direct gradient alone.
 """
 
 from collections.abc import Callable
@@ -20,7 +21,7 @@ from eigen2.algorithms.erl.config import ERLConfig
 from eigen2.algorithms.erl.task import DirectLoss, ERLTask, LearnerBatch
 from eigen2.errors import DamagedStateError
 from eigen2.nets.micro_batches import Gradients, MicroBatches
-from eigen2.nets.stacked import Params, agents_in, layer_size, nbytes, norms, put, take, track
+from eigen2.nets.stacked import Params, agents_in, nbytes, norms, put, take, track
 from eigen2.replay import Replay
 
 
@@ -31,15 +32,15 @@ class Learners:
         agents = agents_in(actor)
         self.task, self.config, self.agents = task, config, agents
         self.actor = {name: value.to(task.device).clone() for name, value in actor.items()}
-        self.critic = {
-            name: value.to(task.device) for name, value in task.init_critic(2 * agents, rng).items()
-        }
+        critic = task.init_critic(2 * agents, rng) if config.gradient_steps else {}
+        self.critic = {name: value.to(task.device) for name, value in critic.items()}
         self.actor_target = take(self.actor, slice(None))
         self.critic_target = take(self.critic, slice(None))
         for value in (*self.actor.values(), *self.critic.values()):
             value.requires_grad_(True)
         self.actor_optimiser = torch.optim.Adam(list(self.actor.values()), lr=config.actor_lr, fused=True)
-        self.critic_optimiser = torch.optim.Adam(list(self.critic.values()), lr=config.critic_lr, fused=True)
+        trained = {"params": list(self.critic.values())}
+        self.critic_optimiser = torch.optim.Adam([trained], lr=config.critic_lr, fused=True)
         self.direct_optimiser = torch.optim.Adam(list(self.actor.values()), lr=config.direct_lr, fused=True)
         self.updates = 0
         self.micro_batches = MicroBatches()
@@ -51,7 +52,7 @@ class Learners:
         rng: torch.Generator,
         progress: Callable[[int], None],
     ) -> dict[str, float]:
-        """Take `steps` updates; returns mean losses."""
+        """Take `steps` updates, at least one; returns mean losses."""
         critic_loss = torch.zeros(())
         actor_loss = torch.zeros(())
         for done in range(1, steps + 1):
@@ -66,35 +67,25 @@ class Learners:
         self._require_finite()
         actor_steps = max(steps // self.config.policy_delay, 1)
         return {
-            "critic_loss": float(critic_loss) / max(steps, 1),
+            "critic_loss": float(critic_loss) / steps,
             "actor_loss": float(actor_loss) / actor_steps,
         }
 
-    def follow(
-        self, direct: DirectLoss, replay: Replay, rng: torch.Generator, progress: Callable[[int], None]
-    ) -> float:
-        """Steps along the direct gradient, taken at weights nearby if `direct_noise` says so; returns the mean loss."""
+    def follow(self, direct: DirectLoss, replay: Replay, progress: Callable[[int], None]) -> float:
+        """Steps along the direct gradient; returns the mean loss."""
         total = 0.0
-        spread = {
-            name: self.config.direct_noise * layer_size(value.detach()) for name, value in self.actor.items()
-        }
         for done in range(1, self.config.direct_steps + 1):
             drawn = direct.draw(replay, self.config.runs, direct.days)
-            noise = {
-                name: spread[name] * torch.randn(value.shape, generator=rng)
-                for name, value in self.actor.items()
-            }
-            loss = self._follow_once(direct, drawn, noise)
+            loss = self._follow_once(direct, drawn)
             total += float(loss.mean())
             progress(done)
         track(self.actor_target, self.actor, 1.0)
         self._require_finite()
         return total / self.config.direct_steps
 
-    def _follow_once(self, direct: DirectLoss, drawn: Any, noise: Params) -> Tensor:
+    def _follow_once(self, direct: DirectLoss, drawn: Any) -> Tensor:
         def compute(runs: slice) -> tuple[Tensor, Gradients]:
-            nearby = {name: value + noise[name].to(value.device) for name, value in self.actor.items()}
-            return self._differentiated(direct.loss(nearby, drawn, runs), self.actor)
+            return self._differentiated(direct.loss(self.actor, drawn, runs), self.actor)
 
         loss, gradients = self.micro_batches.gradients("direct gradient", self.config.runs, compute)
         self._step(self.direct_optimiser, gradients, self.actor, "actor")
@@ -222,7 +213,7 @@ class Learners:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         for name in ("actor", "critic", "actor_target", "critic_target"):
-            put(getattr(self, name), range(agents_in(getattr(self, name))), state[name])
+            put(getattr(self, name), slice(None), state[name])
         _load_moments(self.actor_optimiser, self.actor, state["actor_moments"])
         _load_moments(self.direct_optimiser, self.actor, state["direct_moments"])
         _load_moments(self.critic_optimiser, self.critic, state["critic_moments"])

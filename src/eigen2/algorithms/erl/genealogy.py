@@ -7,7 +7,7 @@ import numpy as np
 from eigen2.algorithms.erl.evolution import Birth, FloatArray
 
 SKIPPED = "skipped"
-"""Operator of a learner whose training was skipped in the generation before."""
+"""Operator of a learner that was not trained in the generation before, because replay held too little."""
 
 
 class Genealogy:

@@ -71,6 +71,7 @@ class Networks:
     alg: ERLConfig
     actor: int
     critic: int
+    """0 without updates of critics."""
 
     @property
     def held(self) -> dict[str, int]:
@@ -88,8 +89,7 @@ class Networks:
         """Adam's, of actor, critics and, where there is one, the direct gradient."""
         alg = self.alg
         passes = (1 if alg.gradient_steps else 0) + (1 if alg.direct_steps else 0)
-        critic = 4 * self.critic if alg.gradient_steps else 0
-        return alg.learners * (2 * passes * self.actor + critic)
+        return alg.learners * (2 * passes * self.actor + 4 * self.critic)
 
     @property
     def gradients(self) -> int:
@@ -121,7 +121,8 @@ def market_networks(alg: ERLConfig, channels: int, weights: bool) -> Networks:
         )
 
     actor = encoder + (head(positions, 1) + _linear(h, 1) if weights else head(positions, 2))
-    return Networks(alg, actor, encoder + head(positions + (1 if weights else 2), 1))
+    critic = encoder + head(positions + (1 if weights else 2), 1)
+    return Networks(alg, actor, critic if alg.gradient_steps else 0)
 
 
 @dataclass(frozen=True)
@@ -299,7 +300,8 @@ def _control_needs(config: "Config", alg: ERLConfig) -> Needs:
     sizes, h = control_sizes(config.env), alg.hidden
     body = _linear(h, h)
     actor = _linear(sizes.observation, h) + body + _linear(h, sizes.action)
-    networks = Networks(alg, actor, _linear(sizes.observation + sizes.action, h) + body + _linear(h, 1))
+    critic = _linear(sizes.observation + sizes.action, h) + body + _linear(h, 1)
+    networks = Networks(alg, actor, critic if alg.gradient_steps else 0)
     # Rollouts and batches hold whole observations, also where the replay keeps their rows.
     whole = stored_bytes(vector_schema(sizes.observation, sizes.action))
     record = stored_bytes(vector_schema(sizes.observation, sizes.action, rows=sizes.observation_rows))

@@ -2,7 +2,7 @@
 
 evaluate   all agents play the same freshly drawn episodes; their transitions go to the shared replay
 explore    learners play noisy episodes for replay alone
-train      the learners improve by gradient from that replay (`erl.schedule` says when)
+train      the learners improve by gradient from that replay
 validate   agents play the same fixed episodes; the best ever is the champion
 evolve     elites stay, learners carry on with their trained actors, the rest is bred anew (`erl.breeding`)
 """
@@ -22,7 +22,6 @@ from eigen2.algorithms.erl.evolution import FloatArray, Stall, ranking
 from eigen2.algorithms.erl.executor import Executor, RolloutTask, inline
 from eigen2.algorithms.erl.finite import require_finite, require_finite_weights
 from eigen2.algorithms.erl.genealogy import Genealogy
-from eigen2.algorithms.erl.schedule import skips_training
 from eigen2.algorithms.erl.task import Episodes, ERLTask, RolloutResult, agent_blocks
 from eigen2.algorithms.erl.upgrade import upgrade
 from eigen2.evaluation.ledger import TrialLedger
@@ -204,22 +203,21 @@ class ERLTrainer(Trainer):
     def _train(self) -> Metrics:
         config, learners = self.config, self.learners
         waiting = len(self.replay) < config.learning_starts
-        if learners is None or waiting or skips_training(config, self.generation):
+        if learners is None or waiting or not self._updates:
             return {}
         self._progress("train", 0, self._updates)
-        rng = seeds.torch_generator(self.seed, "smoothing", self.generation)
-        losses = learners.train(
-            lambda: self.task.batch(self.replay),
-            config.gradient_steps,
-            rng,
-            lambda done: self._progress("train", done, self._updates),
-        )
+        losses: Metrics = {}
+        if config.gradient_steps:
+            losses |= learners.train(
+                lambda: self.task.batch(self.replay),
+                config.gradient_steps,
+                seeds.torch_generator(self.seed, "smoothing", self.generation),
+                lambda done: self._progress("train", done, self._updates),
+            )
         if self.direct is not None:
-            rng = seeds.torch_generator(self.seed, "direct noise", self.generation)
             losses["direct_loss"] = learners.follow(
                 self.direct,
                 self.replay,
-                rng,
                 lambda done: self._progress("train", config.gradient_steps + done, self._updates),
             )
         put(self.actors, range(config.learners), learners.actor)
@@ -276,7 +274,7 @@ class ERLTrainer(Trainer):
         }
 
     def upgraded(self, state: dict[str, Any]) -> dict[str, Any]:
-        return upgrade(state)
+        return upgrade(state, critics=self.config.gradient_steps > 0)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         state = self.upgraded(state)

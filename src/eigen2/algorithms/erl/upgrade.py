@@ -5,11 +5,15 @@ from typing import Any
 OPERATORS = {"cem.middle": "cem.mean", "rested": "skipped", "relieved": "replaced"}
 
 
-def upgrade(state: dict[str, Any]) -> dict[str, Any]:
-    """A training state of any format as the present version writes it."""
+def upgrade(state: dict[str, Any], *, critics: bool) -> dict[str, Any]:
+    """A training state of any format as the present version writes it; `critics`: whether learners have them."""
     if "cloud" in state["variation"]:
         state = _from_format_1(state)
-    return {name: value for name, value in state.items() if name != "hall"}
+    learners = state["learners"]
+    if learners is not None and not critics:
+        # Earlier versions kept the critics that nobody trained.
+        learners = {**learners, "critic": {}, "critic_target": {}}
+    return {name: value for name, value in {**state, "learners": learners}.items() if name != "hall"}
 
 
 def _from_format_1(state: dict[str, Any]) -> dict[str, Any]:

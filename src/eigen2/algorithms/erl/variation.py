@@ -25,11 +25,11 @@ class Variation:
         self.scale = torch.cat([torch.full((v[0].numel(),), layer_size(v)) for v in actors.values()])
         """[parameter] typical size of a weight in its layer, the unit of CEM's noise."""
         self.distribution: SearchDistribution | None = None
-        """Of CEM, None during warm-up."""
+        """Of CEM, None before the first selection."""
         self.averaged_mean: Tensor | None = None
-        """[parameter] average of the distribution's means since the warm-up, the k-th with weight k."""
+        """[parameter] average of the distribution's means, the k-th with weight k."""
         self._age = 0
-        """Generations since the warm-up."""
+        """Generations since the search began."""
 
     def init_distribution(self, start: Params, count: int, generation: int) -> Params:
         """The search distribution around one agent; returns `count` agents drawn from it."""
