@@ -5,13 +5,16 @@
 Suites: erl (planted markets; the seed chooses market and actions, and makes the market), erl_control and pwm (control tasks that
 no other benchmark reports). The base is the preset as it is; each arm adds its overrides. `--out` keeps finished runs, so
 that an interrupted ablation goes on. Scores are shares of the oracle's excess over equal weight on the holdout, or returns
-over random in units of what the base gains on that task. The table has paired differences, base minus arm, with 95 % t intervals: above zero, the
+over random in units of what the base gains on that task. The suite pwm_late
+is for mechanisms that act at the end: the base and its one arm are the same run for four fifths of the iterations, where it splits. The table has paired differences, base minus arm, with 95 % t intervals: above zero, the
 mechanism gains.
 """
 
 import argparse
 import json
+import os
 import sys
+import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Sequence
@@ -35,7 +38,10 @@ CELLS = list(product(("reversal", "momentum"), ("orders", "weights")))
 TASKS = {
     "erl_control": ("Hopper-v5", "Reacher-v5", "InvertedDoublePendulum-v5"),
     "pwm": ("dflex_cartpole", "Hopper-v5"),
+    "pwm_late": ("dflex_cartpole", "Hopper-v5"),
 }
+LATE = 0.8
+"""Share of a run's iterations that base and arm of the suite `pwm_late` have in common."""
 PWM_PRESETS = ("pwm_small", "pwm_small_flow")
 
 
@@ -75,50 +81,88 @@ def erl_market(overrides: list[str], seed: int, budget: float) -> dict[str, Any]
 
 
 def control(suite: str, overrides: list[str], seed: int, budget: float) -> dict[str, Any]:
+    from eigen2.envs.control.catalogue import control_task
+
+    config = _control_config(suite, overrides, seed)
+    task = control_task(config.env)
+    return _judged(suite, config, task, seed, *_trained(config, task, seed, budget))
+
+
+def late(overrides: list[str], seed: int, budget: float) -> list[dict[str, Any]]:
+    """The base and, split off at four fifths of its iterations, the arm."""
+    from eigen2.envs.control.catalogue import control_task
+
+    base, arm = (_control_config("pwm_late", given, seed) for given in ([], overrides))
+    task = control_task(base.env)
+    trainer = _fitted(base, task, seed, budget, share=LATE)
+    with tempfile.NamedTemporaryFile() as place:
+        child = os.fork()
+        if not child:
+            trainer.config = arm.alg.model_copy(update={"iterations": trainer.config.iterations})
+        while not trainer.done:
+            trainer.step()
+        found = _judged("pwm_late", base, task, seed, trainer.policy(), trainer.iteration)
+        if not child:
+            Path(place.name).write_text(json.dumps(found), encoding="utf-8")
+            os._exit(0)
+        if os.waitpid(child, 0)[1]:
+            raise RuntimeError(f"the arm {overrides} failed")
+        return [found, json.loads(Path(place.name).read_text(encoding="utf-8"))]
+
+
+def _control_config(suite: str, overrides: list[str], seed: int) -> Any:
     import torch
 
     from eigen2.config import load_config
-    from eigen2.envs.control.catalogue import control_task
+
+    torch.set_num_threads(1)
+    name = TASKS[suite][seed % len(TASKS[suite])]
+    env = [f"env={name}"] if name.startswith("dflex") else ["env=gym", f"env.id={name}"]
+    preset = [f"alg={PWM_PRESETS[seed // 2 % 2]}"] if suite.startswith("pwm") else []
+    return load_config([*preset, *env, f"seed={seed}", *overrides])
+
+
+def _judged(suite: str, config: Any, task: Any, seed: int, policy: Any, steps: int) -> dict[str, Any]:
     from eigen2.envs.control.reference_policies import at_random
     from eigen2.envs.control.rollout import play_episodes
 
-    name = TASKS[suite][seed % len(TASKS[suite])]
-    env = [f"env={name}"] if name.startswith("dflex") else ["env=gym", f"env.id={name}"]
-    dynamics = PWM_PRESETS[seed // 2 % 2]
-    preset = [f"alg={dynamics}"] if suite == "pwm" else []
-    config = load_config([*preset, *env, f"seed={seed}", *overrides])
-    torch.set_num_threads(1)
-    task = control_task(config.env)
-    policy, steps = _trained(config, task, seed, budget)
     score = play_episodes(task, policy, 20, seed, "benchmark").mean
     random = play_episodes(task, at_random(task, seed=seed), 20, seed, "benchmark").mean
-    cell = name if suite != "pwm" else f"{name} {config.presets['alg']}"
+    name = TASKS[suite][seed % len(TASKS[suite])]
+    cell = name if suite == "erl_control" else f"{name} {config.presets['alg']}"
     return {"cell": cell, "score": score - random, "steps": steps}
 
 
 def _trained(config: Any, task: Any, seed: int, budget: float) -> tuple[Any, int]:
-    """A policy after `budget` CPU seconds, and the steps it took; PWM's schedule is fitted to the budget as it goes."""
+    """A policy after `budget` CPU seconds, and the steps it took."""
     from eigen2.algorithms.erl.config import ERLConfig
 
+    if not isinstance(config.alg, ERLConfig):
+        pwm = _fitted(config, task, seed, budget)
+        return pwm.policy(), pwm.iteration
+    import torch
+
+    from eigen2.algorithms.erl.control import ControlTask, control_policy
+    from eigen2.algorithms.erl.trainer import ERLTrainer
+    from eigen2.replay import Replay
+
     began = time.process_time()
-    if isinstance(config.alg, ERLConfig):
-        import torch
+    mine = ControlTask(task, config.alg, seed, torch.device("cpu"))
+    erl = ERLTrainer(mine, config.alg, Replay(mine.schema(), config.replay.capacity, seed), seed)
+    while time.process_time() - began < budget:
+        erl.step()
+    return control_policy(mine, erl.champion.actor), erl.generation
 
-        from eigen2.algorithms.erl.control import ControlTask, control_policy
-        from eigen2.algorithms.erl.trainer import ERLTrainer
-        from eigen2.replay import Replay
 
-        mine = ControlTask(task, config.alg, seed, torch.device("cpu"))
-        erl = ERLTrainer(mine, config.alg, Replay(mine.schema(), config.replay.capacity, seed), seed)
-        while time.process_time() - began < budget:
-            erl.step()
-        return control_policy(mine, erl.champion.actor), erl.generation
+def _fitted(config: Any, task: Any, seed: int, budget: float, share: float = 1.0) -> Any:
+    """PWM's trainer after `share` of as many iterations as fit into the budget, to which its schedule is fitted as it goes."""
     from eigen2.algorithms.pwm.trainer import PWMTrainer
 
+    began = time.process_time()
     trainer = PWMTrainer(config.alg, task, seed, config.replay.capacity)
     trainer.step()
     opening, fitted = time.process_time() - began, 0.0
-    while not trainer.done:
+    while not trainer.done and trainer.iteration < share * trainer.config.iterations:
         trainer.step()
         spent = time.process_time() - began
         if spent - fitted > budget / 24 and not trainer.done:
@@ -126,13 +170,21 @@ def _trained(config: Any, task: Any, seed: int, budget: float) -> tuple[Any, int
             each = (spent - opening) / (trainer.iteration - 1)
             iterations = trainer.iteration + max(1, int((budget - spent) / each))
             trainer.config = trainer.config.model_copy(update={"iterations": iterations})
-    return trainer.policy(), trainer.iteration
+    return trainer
 
 
-def one_run(suite: str, words: str, seed: int, budget: float) -> dict[str, Any]:
+def run_of(suite: str, words: str, seed: int, budget: float) -> list[dict[str, Any]]:
+    """The records of one process: a run, or in the suite `pwm_late` the base and the arm."""
     overrides = words.split()
-    found = erl_market(overrides, seed, budget) if suite == "erl" else control(suite, overrides, seed, budget)
-    return {"suite": suite, "words": words, "seed": seed, "budget": budget, **found}
+    if suite == "pwm_late":
+        found = dict(zip(("", words), late(overrides, seed, budget), strict=True))
+    elif suite == "erl":
+        found = {words: erl_market(overrides, seed, budget)}
+    else:
+        found = {words: control(suite, overrides, seed, budget)}
+    return [
+        {"suite": suite, "words": said, "seed": seed, "budget": budget, **one} for said, one in found.items()
+    ]
 
 
 def finished(path: Path | None) -> list[dict[str, Any]]:
@@ -159,22 +211,26 @@ def main() -> None:
     options = parser.parse_args()
     if options.one:
         suite, words, seed, budget = options.one
-        print(json.dumps(one_run(suite, words, int(seed), float(budget))))
+        print(json.dumps({"runs": run_of(suite, words, int(seed), float(budget))}))
         return
     named = (arm.partition(" ") for arm in options.arm)
     arms = {"base": options.base} | {name: f"{options.base} {words}".strip() for name, _, words in named}
     seeds = range(options.first_seed, options.first_seed + options.seeds)
-    wanted = [(options.suite, words, seed, options.budget) for seed in seeds for words in arms.values()]
+    if options.suite == "pwm_late" and (len(arms) != 2 or options.base):
+        parser.error("pwm_late has one arm, and its base is the preset")
+    asked = list(arms.values())[-1:] if options.suite == "pwm_late" else list(arms.values())
+    wanted = [(options.suite, words, seed, options.budget) for seed in seeds for words in asked]
     done = finished(options.out)
     there = {(run["suite"], run["words"], run["seed"], run["budget"]) for run in done}
     jobs = [job for job in wanted if job not in there]
     for start in range(0, len(jobs), 2 * options.workers):
-        found = run_all(__file__, jobs[start : start + 2 * options.workers], options.workers)
+        some = jobs[start : start + 2 * options.workers]
+        found = [run for process in run_all(__file__, some, options.workers) for run in process["runs"]]
         done += found
         if options.out is not None:
             with open(options.out, "a", encoding="utf-8") as log:
                 log.writelines(json.dumps(run) + "\n" for run in found)
-        print(f"{start + len(found)} of {len(jobs)} runs", file=sys.stderr, flush=True)
+        print(f"{start + len(some)} of {len(jobs)} runs", file=sys.stderr, flush=True)
     scores = {(run["words"], run["seed"]): run for run in done if run["suite"] == options.suite}
     print(json.dumps(summarise(arms, seeds, scores)))
 
