@@ -279,6 +279,15 @@ def test_without_updates_of_critics_there_are_none(build):
     assert trainer.state_dict()["learners"]["critic"] == {}
 
 
+def test_where_all_learn_the_fittest_are_validated(build):
+    trainer = build("gym", learners=6, variation="tournament", candidates=3)
+    trainer.step()
+    records = trainer.take_records()["lineage"]
+    validated = {record["slot"] for record in records if record["validation"] is not None}
+    fittest = sorted(records, key=lambda record: -record["fitness"])[:3]
+    assert validated == {record["slot"] for record in fittest} != {0, 1, 2}
+
+
 def test_no_updates_at_all_are_no_training(build):
     trainer = build("weights", gradient_steps=0, learning_starts=0, variation="layer")
     trainer.step()

@@ -32,7 +32,7 @@ class ERLConfig(AlgorithmConfig):
     validation_windows: int = Field(8, ge=1)
     """Fixed episodes on which champions are chosen, the same for the whole run."""
     candidates: int | None = Field(None, ge=1)
-    """Agents validated in each generation: the learners first, then the fittest of the others; null is all."""
+    """Agents validated in each generation: the fittest learners first, then the fittest of the others; null is all."""
 
     learners: int = Field(16, ge=0)
     """Agents trained by gradient in each generation; 0 is evolution alone."""

@@ -247,9 +247,11 @@ class ERLTrainer(Trainer):
 
     def _candidates(self, fitness: FloatArray) -> list[int]:
         """Slots to validate: the mean, the learners, whose fitness is that before training, then the best others."""
-        first = [*self.breeder.mean_slots(), *range(self.config.learners)]
-        others = [slot for slot in ranking(fitness) if slot not in first]
-        return sorted((first + others)[: self.config.candidates])
+        mean, order = self.breeder.mean_slots(), ranking(fitness)
+        others = sorted(
+            (slot for slot in order if slot not in mean), key=lambda slot: slot >= self.config.learners
+        )
+        return sorted((mean + others)[: self.config.candidates])
 
     def _evolve(self, evaluated: Params, fitness: FloatArray, *, trained: bool) -> None:
         self._progress("evolve", 0, 1)
