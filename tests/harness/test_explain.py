@@ -37,6 +37,11 @@ def test_what_nobody_speaks_of_is_refused_with_the_nearest() -> None:
         explain(["env.fee_pb"])
 
 
+def test_a_constant_is_named_with_its_value() -> None:
+    with pytest.raises(ConfigError, match="`alg.tau` is no setting: with alg=erl env=gym it is 0.005"):
+        explain(["alg.tau", "env=gym"])
+
+
 def test_every_setting_has_a_line_of_help() -> None:
     assert [one.key for one in all_settings(ours=True) if not one.meaning] == []
 

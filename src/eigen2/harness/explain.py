@@ -20,7 +20,7 @@ from pydantic_core import PydanticUndefined
 from eigen2.algorithms import registry
 from eigen2.config import Config, config_choices, preset_config
 from eigen2.errors import ConfigError
-from eigen2.section import Section, constant, operates
+from eigen2.section import Section, constant, constants, operates
 
 PLAIN = {int: "whole number", float: "number", bool: "true or false", str: "text", Path: "path"}
 BOUNDS = {"ge": "at least {}", "gt": "more than {}", "le": "at most {}", "lt": "less than {}"}
@@ -61,6 +61,10 @@ def explain(words: Sequence[str]) -> list[Setting]:
         replace(one, preset=_spelled(values.get(one.key)), presets=names) if one.of in kinds else one
         for one in all_settings()
     ]
+    fixed = constants(chosen, "")
+    for word in asked:
+        if word in fixed:
+            raise ConfigError(f"`{word}` is no setting: with {names} it is {fixed[word]}.")
     if not asked:
         return found
     return [one for word in asked for one in _matching(word, found)]
