@@ -17,8 +17,10 @@ SMALL = Schema((Field("obs", (3,)),), ENDS)
 LARGE = Schema((Field("window", (256, 33), "float64"), Field("wide", (70, 1000), "uint8")), ENDS)
 
 
-def written(rng: np.random.Generator, schema: Schema, day: np.ndarray, time: int, end: float) -> Any:
-    """Steps of some streams over a fixed world, each reward of which is unique."""
+def written(
+    rng: np.random.Generator, schema: Schema, day: np.ndarray, time: int, end: float, before: int = 0
+) -> Any:
+    """Steps of some streams over a fixed world; each reward is unique, `before` of them were written already."""
     table = np.random.default_rng(0).normal(size=(500, 33))
     images = np.random.default_rng(1).integers(0, 9, (12, 70, 1000), np.uint8)
 
@@ -28,8 +30,9 @@ def written(rng: np.random.Generator, schema: Schema, day: np.ndarray, time: int
         return {"window": np.stack([table[d - 256 : d] for d in day]), "wide": images[day % 12]}
 
     rows, following = [], []
-    for _ in range(time):
-        row = see(day) | {"reward": rng.random(len(day), np.float32)}
+    for step in range(time):
+        count = before + step * len(day) + np.arange(len(day))
+        row = see(day) | {"reward": (2 * count + rng.random(len(day), np.float32)).astype(np.float32)}
         row["terminated"], row["truncated"] = rng.random((2, len(day))) < end
         day = np.minimum(day + rng.choice([0, 1, 1, 1, 5], len(day)), 499)
         rows.append(row)
@@ -85,7 +88,7 @@ def test_what_is_left_was_written_and_life_goes_on(
     rng, day = np.random.default_rng(seed), np.full(streams, 256)
     replay, ever = Replay(schema, capacity, seed=5, alpha=alpha), dict[float, tuple[bytes, bytes]]()
     for time in times:
-        steps, following, day = written(rng, schema, day, time, end)
+        steps, following, day = written(rng, schema, day, time, end, len(ever))
         ever |= known(schema, steps, following)
         replay.extend_transitions(steps, following)
     disk = MemoryObjects()
@@ -101,7 +104,7 @@ def test_what_is_left_was_written_and_life_goes_on(
     assert_known(left, schema, ever)
     # It takes new steps, is saved and restored as any other.
     for time in (3, 40):
-        steps, following, day = written(rng, schema, day, time, end)
+        steps, following, day = written(rng, schema, day, time, end, len(ever))
         ever |= known(schema, steps, following)
         left.extend_transitions(steps, following)
     left.sample(2)
