@@ -125,8 +125,14 @@ def test_every_write_of_an_owner_looks_first(tmp_path: Path) -> None:
         with other.owned():
             other.checkpoints.save(NewCheckpoint(1, {"x": 2}))
             other.checkpoints.objects.put(b"on its way")
+        other.log("events").write_text('{"kind":"start"}\n{"kind":"to', encoding="utf-8")
         before = files(other.path)
         evaluation = Evaluation({"split": "holdout"}, "", {})
+
+        def open_logs() -> None:
+            with run.journal({"events": 2}):
+                pass
+
         for write in (
             lambda: run.note(status="done"),
             lambda: run.checkpoints.save(NewCheckpoint(2, {"x": 3})),
@@ -134,6 +140,7 @@ def test_every_write_of_an_owner_looks_first(tmp_path: Path) -> None:
             lambda: run.checkpoints.objects.delete(*other.checkpoints.objects.list()),
             lambda: run.checkpoints.collect_garbage(),
             lambda: run.add_evaluation(evaluation),
+            open_logs,
         ):
             with pytest.raises(RunMoved, match="was moved to"):
                 write()

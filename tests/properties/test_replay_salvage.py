@@ -69,6 +69,8 @@ def assert_known(replay: Replay, schema: Schema, ever: dict[float, tuple[bytes, 
 # A window that is lost lies between two records of a stream that goes on.
 @example(3160041379, True, 3, 9, [25], 0.5, 3, None)
 @example(192738, True, 3, 8, [1, 1, 21, 25], 0.1, 2, None)
+# A window comes again and is left within a batch that is as long as the replay.
+@example(3236, True, 2, 8, [1, 1, 1, 25], 0.1, 2, None)
 @settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),

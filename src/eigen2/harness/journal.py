@@ -186,15 +186,18 @@ def _digest(path: Path) -> "hashlib._Hash":
         return hashlib.file_digest(file, hashlib.sha256)
 
 
-def cut_back(directory: Path, sizes: Mapping[str, int]) -> list[str]:
+def cut_back(
+    directory: Path, sizes: Mapping[str, int], fence: Callable[[], None] = lambda: None
+) -> list[str]:
     """Drop what was logged after the checkpoint that recorded `sizes`; returns a sentence for each log that does not
-    reach as far."""
+    reach as far. `fence` is called for each file that is open and not cut yet."""
     short = []
     for name, size in sizes.items():
         path = directory / f"{name}.jsonl"
         found = path.stat().st_size if path.exists() else 0
         if found > size:
             with open_log(path) as file:
+                fence()
                 file.truncate(size)
                 os.fsync(file.fileno())
         elif found < size:
@@ -202,9 +205,11 @@ def cut_back(directory: Path, sizes: Mapping[str, int]) -> list[str]:
     return short
 
 
-def mend_lines(directory: Path, names: tuple[str, ...]) -> list[str]:
-    """Cut off last lines that a killed writer did not finish; returns a sentence for each."""
-    torn = {name: cut_torn_line(directory / f"{name}.jsonl") for name in names}
+def mend_lines(
+    directory: Path, names: tuple[str, ...], fence: Callable[[], None] = lambda: None
+) -> list[str]:
+    """Cut off last lines that a killed writer did not finish; returns a sentence for each. `fence` as above."""
+    torn = {name: cut_torn_line(directory / f"{name}.jsonl", fence) for name in names}
     return [torn_sentence(directory / f"{name}.jsonl", count) for name, count in torn.items() if count]
 
 

@@ -67,8 +67,8 @@ def write_page(run: Run, make: MakePage, say: Callable[[str], None]) -> bool:
         record = {"time": round(time.time(), 3), "kind": FAILED, "message": sentence}
         # A disk that is full takes no event either; it was said.
         with suppress(OSError, DamagedStateError, RunGone):
-            run.check_place()
-            append_line(run.log("events"), (json.dumps(record, separators=(",", ":")) + "\n").encode())
+            line = (json.dumps(record, separators=(",", ":")) + "\n").encode()
+            append_line(run.log("events"), line, run.check_place)
         return False
     say(f"report {page}")
     return True

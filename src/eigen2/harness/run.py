@@ -201,8 +201,7 @@ class Run:
             record = {"time": round(time.time(), 3), **evaluation.facts, "series": named, "panels": panels}
             record["final_step"] = self.final_step()
             line = (json.dumps(sealed_record(plain(record)), allow_nan=False) + "\n").encode()
-            self.check_place()
-            return append_line(self.log("evaluations"), line)
+            return append_line(self.log("evaluations"), line, self.check_place)
 
     def final_step(self) -> int | None:
         """The step at which training ended; None while it has not, or when that cannot be read."""
@@ -279,10 +278,14 @@ class Run:
     def journal(self, sizes: Mapping[str, int] | None) -> Iterator[Journal]:
         """The logs, cut back to the `sizes` of a checkpoint, or emptied when a run begins anew; owners only. Why earlier
         processes ended or were stuck stays on record."""
+        fence = self.check_place
         lasting = [] if sizes is None else lasting_events(self.log("events"), sizes.get("events", 0))
-        mended = cut_back(self.path, dict.fromkeys(LOGS, 0) if sizes is None else sizes)
-        mended += mend_lines(self.path, (*LOGS, "evaluations"))
-        with closing(Journal(self.path, LOGS, self.check_place)) as journal:
+        mended = cut_back(self.path, dict.fromkeys(LOGS, 0) if sizes is None else sizes, fence)
+        mended += mend_lines(self.path, (*LOGS, "evaluations"), fence)
+        fence()
+        with closing(Journal(self.path, LOGS, fence)) as journal:
+            # Whatever is written from here on goes into files that were opened in the right place.
+            fence()
             for record in lasting:
                 journal.append("events", record)
             journal.mended = tuple(mended)

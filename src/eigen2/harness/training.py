@@ -16,7 +16,7 @@ from rich.console import Console
 from eigen2.algorithms import registry
 from eigen2.algorithms.contract import Experiment, Services
 from eigen2.config import Config, resolve
-from eigen2.errors import ConfigError, ResourceError
+from eigen2.errors import ConfigError, Eigen2Error, ResourceError, RunGone, StoppedEarly
 from eigen2.harness.console import TrainingConsole
 from eigen2.harness.directory import absolute, check_name, create_run, find_run
 from eigen2.harness.evaluating import VALIDATION
@@ -153,7 +153,13 @@ def resume_run(
         run = find_run(name, root)
     run.typed = typed_words([*overrides, *asked.trusted])
     with giving_back(cloud), run.held():
-        return _resumed(run, cloud, overrides, console, asked, signals)
+        try:
+            return _resumed(run, cloud, overrides, console, asked, signals)
+        except (Eigen2Error, OSError) as error:
+            if not isinstance(error, RunGone | StoppedEarly):
+                # Half of it was read here and half from what is here now: that is what is wrong.
+                run.check_place()
+            raise
 
 
 def _resumed(

@@ -97,7 +97,12 @@ class Extents:
     def touch(self, references: npt.NDArray[np.int64], record: int) -> None:
         """Records up to `record` name these windows."""
         for number in np.unique(references >> _SHIFT).tolist():
-            self._extents[number].last_record = max(self._extents[number].last_record, record)
+            self.keep(number << _SHIFT, record)
+
+    def keep(self, reference: int, record: int) -> None:
+        """Keep a window as long as `record` lives."""
+        extent = self._extents[reference >> _SHIFT]
+        extent.last_record = max(extent.last_record, record)
 
     def forget(self, head: int) -> None:
         """Drop closed extents that only records before `head` name."""

@@ -49,6 +49,7 @@ class WindowStore:
         rows = array.reshape(self.length, -1).view(word_type(self.row_bytes))
         newest = self.extents.newest(stream)
         if newest is not None and self._is(rows, newest):
+            self.extents.keep(newest, record)
             return newest
         if self.row_wise and self.windows == TRIAL_WINDOWS:
             self.row_wise = self.windows * self.field.nbytes >= TRIAL_RATIO * self.rows.bytes_ever

@@ -127,12 +127,14 @@ def _make_own(path: Path, file: FileIO) -> None:
     write_stream(path, iter(lambda: file.read(PIECE), b""), os.fstat(file.fileno()).st_size)
 
 
-def append_line(path: Path, line: bytes) -> int:
+def append_line(path: Path, line: bytes, fence: Callable[[], None] = lambda: None) -> int:
     """Add a line to a log that several processes may write, durably, whole or not at all.
 
-    Returns the bytes of a torn line, left by a writer that was killed, that were cut off first.
+    Returns the bytes of a torn line, left by a writer that was killed, that were cut off first. `fence` is called when
+    the file is open and not written yet; it raises when the path leads elsewhere by now.
     """
     with _end_of(path) as descriptor:
+        fence()
         size = os.fstat(descriptor).st_size
         complete = _complete(descriptor, size)
         if complete < size:
@@ -141,11 +143,12 @@ def append_line(path: Path, line: bytes) -> int:
     return size - complete
 
 
-def cut_torn_line(path: Path) -> int:
-    """Cut off a last line that was not written to its end; returns its bytes, 0 when there is none."""
+def cut_torn_line(path: Path, fence: Callable[[], None] = lambda: None) -> int:
+    """Cut off a last line that was not written to its end; returns its bytes, 0 when there is none. `fence` as above."""
     if not path.exists():
         return 0
     with _end_of(path) as descriptor:
+        fence()
         size = os.fstat(descriptor).st_size
         complete = _complete(descriptor, size)
         if complete < size:

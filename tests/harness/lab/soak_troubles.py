@@ -147,12 +147,16 @@ class Troubles:
 
     def replaced(self, life: Life, *words: str | Path) -> None:
         """Deleted and made again under a frozen trainer: one run has one owner."""
-        world, started = self.world, self._begun(life, *words)
+        world, before = self.world, self.world.evaluations(life)
+        started = self._begun(life, *words)
         send(started.pid, signal.SIGSTOP)
         if not life.path.exists():
             send(started.pid, signal.SIGCONT)
             self._finished(life, world.end(started, 0).code)
             return
+        # One that was done, or that had not opened the run yet, is not disturbed.
+        unopened = "--resume" in words and "resumed" not in started.out.read_text(encoding="utf-8")
+        may_end = life.finished or unopened or world.evaluations(life) > before
         shutil.rmtree(life.path)
         kind = self.stream.choice([kind for kind in world.kinds if kind not in (life.kind, "processes")])
         world.lives.remove(life)
@@ -161,7 +165,7 @@ class Troubles:
         self.quiet(new, *world.kinds[kind], f"run.root={new.root}", f"run.name={new.name}")
         send(started.pid, signal.SIGCONT)
         done = world.end(started, 0, 5, 75)
-        if done.code == 0 and not life.finished and "5/5" not in done.out:
+        if done.code == 0 and not may_end:
             world.problem("a trainer whose run was replaced says that it is done", done)
         world.examine(new)
 
