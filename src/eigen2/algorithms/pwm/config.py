@@ -119,7 +119,7 @@ class MultiTaskConfig(Section):
 
 
 class PWMConfig(AlgorithmConfig):
-    retired = {"collect": ("closed_loop",)}
+    retired = {"collect": ("closed_loop",), "recent_window": (0,), "newest": (0,)}
 
     kind: Literal["pwm"] = "pwm"
     iterations: int = Field(15_000, ge=1)
@@ -132,8 +132,6 @@ class PWMConfig(AlgorithmConfig):
     """Uniformly random steps per environment before the first iteration."""
     horizon: int = Field(16, ge=1)
     """Steps of model training sequences and of imagination."""
-    recent_window: int = Field(0, ge=0, json_schema_extra=was("newest"))
-    """Half of what model and policy learn from is drawn from this many most recent steps; 0: all stored steps alike."""
     gamma: float = Field(0.99, gt=0, lt=1)
     """Discount of a step of the environment."""
     final_lr_scale: float = Field(0.02, gt=0, le=1, json_schema_extra=CONSTANT | was("final_rate"))

@@ -20,6 +20,7 @@ from eigen2.algorithms.pwm.normaliser import Normaliser
 from eigen2.envs.control.environments import Task, in_bounds
 from eigen2.envs.control.rollout import Policy
 from eigen2.errors import DamagedStateError
+from eigen2.section import STORED
 
 FORMAT = "eigen2-pwm-policy-2"
 WITHOUT_BOUNDS = "eigen2-pwm-policy-1"
@@ -69,7 +70,7 @@ def load_policy(path: Path | str) -> Policy:
 
 def unit_policy(contents: Mapping[str, Any]) -> Policy:
     """Observations [count, O] -> actions [count, A] in [-1, 1], of what a policy file holds."""
-    config = PWMConfig.model_validate_json(contents["config"])
+    config = PWMConfig.model_validate_json(contents["config"], context=STORED)
     agent, statistics = restored(
         config, contents["observation_size"], contents["action_size"], contents["weights"]
     )
