@@ -18,7 +18,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "mlp": {},
     "flow": {"model": {"dynamics": "flow", "flow": {"integrator": "heun", "substeps": 4}}},
     "two_hot": {"model": {"reward": "two_hot"}},
-    "flow_policy": {"actor": {"policy": "flow"}},
 }
 
 

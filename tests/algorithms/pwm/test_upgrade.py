@@ -24,8 +24,17 @@ def test_a_run_with_a_mechanism_that_is_gone_reads_and_says_so_if_it_was_used(ke
         assert retired(stored(**{key: value})) == said
 
 
-@pytest.mark.parametrize("word", ["collect=open_loop", "recent_window=0", "newest=5"])
+@pytest.mark.parametrize(
+    "word", ["collect=open_loop", "recent_window=0", "newest=5", "actor.policy=gaussian"]
+)
 def test_a_key_that_is_gone_cannot_be_typed(word):
     key = word.partition("=")[0]
     with pytest.raises(ConfigError, match=f"`alg.{key}` is no longer there; leave it out"):
         load_config([*PENDULUM, f"alg.{word}"])
+
+
+def test_a_gaussian_policy_reads_on_and_a_flow_policy_is_refused_by_name():
+    actor = stored()["alg"]["actor"]
+    assert validate(stored(actor={**actor, "policy": "gaussian"}), stored=True) == load_config(PENDULUM)
+    with pytest.raises(ConfigError, match="policy=flow is no longer there"):
+        validate(stored(actor={**actor, "policy": "flow"}), stored=True)

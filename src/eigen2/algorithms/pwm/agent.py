@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from eigen2 import seeds
-from eigen2.algorithms.pwm.actor import make_actor
+from eigen2.algorithms.pwm.actor import Actor
 from eigen2.algorithms.pwm.config import PWMConfig
 from eigen2.algorithms.pwm.critic import ValueEnsemble
 from eigen2.algorithms.pwm.normaliser import Normaliser
@@ -25,7 +25,7 @@ class Behaviour:
     def __init__(self, config: PWMConfig, actions: int, seed: int, device: torch.device) -> None:
         self.device = device
         latent, activation = config.model.latent, config.model.activation
-        self.actor = make_actor(
+        self.actor = Actor(
             config.actor, latent, actions, activation, seeds.torch_generator(seed, "actor")
         ).to(device)
         self.critic = ValueEnsemble(

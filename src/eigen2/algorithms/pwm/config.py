@@ -60,9 +60,8 @@ class ModelConfig(Section):
 
 
 class ActorConfig(Section):
-    policy: Literal["gaussian", "flow"] = "gaussian"
-    """gaussian: tanh of a normal with learned, state-independent deviation; flow: noise carried to an action by a
-    velocity field."""
+    gone = {"policy": ("gaussian",)}
+
     units: tuple[int, ...] = (400, 200, 100)
     """Widths of the hidden layers."""
     learning_rate: float = Field(5e-4, gt=0)

@@ -7,11 +7,13 @@ reads it, and `load_policy` makes it act. The newest policy is also there as `ch
 
 import warnings
 from collections.abc import Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from pydantic import ValidationError
 from torch import Tensor
 
 from eigen2.algorithms.pwm.agent import Agent, policy_in
@@ -70,7 +72,13 @@ def load_policy(path: Path | str) -> Policy:
 
 def unit_policy(contents: Mapping[str, Any]) -> Policy:
     """Observations [count, O] -> actions [count, A] in [-1, 1], of what a policy file holds."""
-    config = PWMConfig.model_validate_json(contents["config"], context=STORED)
+    try:
+        config = PWMConfig.model_validate_json(contents["config"], context=STORED)
+    except ValidationError as error:
+        raise DamagedStateError(
+            f"the policy was exported with settings that this version ({version('eigen2')}) cannot read: "
+            f"{error.errors()[0]['msg'].removeprefix('Value error, ')}; use the version that exported it"
+        ) from error
     agent, statistics = restored(
         config, contents["observation_size"], contents["action_size"], contents["weights"]
     )

@@ -65,12 +65,9 @@ def count(alg: PWMConfig, observations: int, actions: int) -> Parameters:
         + latent + 1
         + latent * observations + observations
     )  # fmt: skip
-    field = actions + 1 if alg.actor.policy == "flow" else 0
     sizes = [latent, *alg.critic.units, 1]
     value = sum(a * b + b for a, b in zip(sizes[:-1], sizes[1:], strict=True))
-    return Parameters(
-        world, _mlp(latent + field, alg.actor.units, actions) + actions, alg.critic.members * value
-    )
+    return Parameters(world, _mlp(latent, alg.actor.units, actions) + actions, alg.critic.members * value)
 
 
 def pwm_needs(config: "Config") -> Needs | None:
@@ -121,7 +118,7 @@ def _peaks(alg: PWMConfig, sizes: ControlSizes, record: int) -> dict[str, int]:
     extra = step // _velocities(model) if model.dynamics == "flow" else 0
     fitted = sequences * (FLOAT * (step + extra + heads + encoding) + 3 * record)
     imagined = alg.actor.batch * alg.horizon
-    acting = BLOCK_KEPT * sum(alg.actor.units) * (4 if alg.actor.policy == "flow" else 1)
+    acting = BLOCK_KEPT * sum(alg.actor.units)
     values = alg.critic.members * BLOCK_KEPT * sum(alg.critic.units)
     critic = imagined * FLOAT * (values + 4 * latent)
     policy = imagined * FLOAT * (step + heads + acting + 3 * latent)
