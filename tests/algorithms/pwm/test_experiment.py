@@ -185,9 +185,8 @@ def test_an_exported_file_of_format_1_still_acts(config, tmp_path):
         experiment.export(tmp_path, {"final": experiment.trainer.state_dict()})
     contents = torch.load(tmp_path / "final_policy.pt", weights_only=True)
     settings = json.loads(contents["config"])
-    for old, new in {"average": "actor_ema", "go_back": "rollback"}.items():
-        settings[old] = settings.pop(new)
-    settings["newest"], settings["actor"]["policy"] = 5, "gaussian"
+    settings |= {"average": 0.9, "newest": 5, "go_back": settings.pop("rollback")}
+    settings["actor"]["policy"] = "gaussian"
     torch.save({**contents, "config": json.dumps(settings)}, tmp_path / "old.pt")
     observations = np.zeros((2, 3), np.float32)
     np.testing.assert_array_equal(

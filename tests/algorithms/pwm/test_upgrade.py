@@ -16,7 +16,13 @@ def stored(**alg):
 
 @pytest.mark.parametrize(
     ("key", "idle", "used"),
-    [("collect", "closed_loop", "open_loop"), ("recent_window", 0, 12_000), ("newest", 0, 12_000)],
+    [
+        ("collect", "closed_loop", "open_loop"),
+        ("recent_window", 0, 12_000),
+        ("newest", 0, 12_000),
+        ("actor_ema", 0.0, 0.9),
+        ("average", 0.0, 0.9),
+    ],
 )
 def test_a_run_with_a_mechanism_that_is_gone_reads_and_says_so_if_it_was_used(key, idle, used):
     for value, said in ((idle, {}), (used, {f"alg.{key}": used})):
@@ -25,7 +31,15 @@ def test_a_run_with_a_mechanism_that_is_gone_reads_and_says_so_if_it_was_used(ke
 
 
 @pytest.mark.parametrize(
-    "word", ["collect=open_loop", "recent_window=0", "newest=5", "actor.policy=gaussian"]
+    "word",
+    [
+        "collect=open_loop",
+        "recent_window=0",
+        "newest=5",
+        "actor_ema=0",
+        "average=0.9",
+        "actor.policy=gaussian",
+    ],
 )
 def test_a_key_that_is_gone_cannot_be_typed(word):
     key = word.partition("=")[0]

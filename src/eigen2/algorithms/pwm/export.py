@@ -91,7 +91,7 @@ def restored(
     """The agent with a policy's weights (its critics are not theirs), and the observation statistics."""
     agent = Agent(config, observations, actions, seed=0, device=torch.device("cpu"))
     agent.model.load_state_dict(_part(weights, "model"))
-    agent.actor_ema.load_state_dict(_part(weights, "actor"))
+    agent.actor.load_state_dict(_part(weights, "actor"))
     statistics = Normaliser(observations)
     statistics.load_state_dict(_part(weights, "observations"))
     return agent, statistics

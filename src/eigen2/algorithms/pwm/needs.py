@@ -37,9 +37,13 @@ class Parameters:
     critic: int
 
     @property
+    def behaviour(self) -> int:
+        """The critics' target counts with them."""
+        return self.actor + 2 * self.critic
+
+    @property
     def agent(self) -> int:
-        """The actor's average and the critics' target count with them."""
-        return self.model + 2 * self.actor + 2 * self.critic
+        return self.model + self.behaviour
 
     @property
     def trained(self) -> int:
@@ -101,10 +105,9 @@ def pwm_needs(config: "Config") -> Needs | None:
 
 
 def _networks(found: Parameters, tasks: int = 1) -> dict[str, int]:
-    own = found.actor + found.critic
-    agents = found.agent + 2 * (tasks - 1) * own
-    trained = found.trained + (tasks - 1) * own
-    best = found.agent if tasks == 1 else 2 * tasks * own
+    agents = found.agent + (tasks - 1) * found.behaviour
+    trained = found.trained + (tasks - 1) * (found.actor + found.critic)
+    best = found.agent if tasks == 1 else tasks * found.behaviour
     return {"networks": FLOAT * (agents + best), "optimisers": FLOAT * 3 * trained}
 
 

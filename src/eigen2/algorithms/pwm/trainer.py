@@ -213,7 +213,7 @@ class PWMTrainer(Trainer):
         }
         self.best.record(result.mean, self.iteration, self._weights)
         if self.best.lost(result.mean) > rollback_threshold(self._lr_scale, self.config.rollback):
-            self.agent.rollback(self.best.weights["agent"])
+            self.agent.load_state_dict(self.best.weights["agent"])
             self.collector.observations.load_state_dict(self.best.weights["observations"])
             metrics["rollback_to"] = float(self.best.iteration)
         return metrics
