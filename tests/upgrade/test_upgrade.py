@@ -151,23 +151,29 @@ def test_a_config_of_a_later_version_is_refused_by_a_sentence_with_both_versions
     assert "novelty" in done.err
 
 
-def test_a_run_goes_on_without_a_mechanism_that_is_gone_and_says_so(lab: Lab, tmp_path: Path) -> None:
-    """Collecting in open loop was a choice of format 3."""
+@pytest.mark.parametrize(
+    ("key", "idle", "used"),
+    [("collect", "closed_loop", "open_loop"), ("recent_window", 0, 64), ("actor_ema", 0.0, 0.9)],
+)
+def test_a_run_goes_on_without_a_mechanism_that_is_gone_and_says_so(
+    lab: Lab, tmp_path: Path, key: str, idle: Any, used: Any
+) -> None:
+    """These were choices of format 3."""
     stored = Path(__file__).parent / "format3" / "pwm_mlp"
     run = Path(shutil.copytree(stored, tmp_path / "mine", ignore=shutil.ignore_patterns("expected.json")))
     text = (run / "config.yaml").read_text(encoding="utf-8")
-    assert "collect: closed_loop" in text
-    (run / "config.yaml").write_text(text.replace("closed_loop", "open_loop"), encoding="utf-8")
+    assert f"{key}: {idle}\n" in text
+    (run / "config.yaml").write_text(text.replace(f"{key}: {idle}\n", f"{key}: {used}\n"), encoding="utf-8")
 
-    def opened(identity: dict[str, Any]) -> dict[str, Any]:
+    def trained_with_it(identity: dict[str, Any]) -> dict[str, Any]:
         config = identity["config"]
-        return identity | {"config": {**config, "alg": {**config["alg"], "collect": "open_loop"}}}
+        return identity | {"config": {**config, "alg": {**config["alg"], key: used}}}
 
-    _rewrite(run, opened)
+    _rewrite(run, trained_with_it)
     assert lab.run("evaluate", run).code == 0
     done = lab.run("train", "--resume", run)
     assert done.code == 0, done.err
-    sentence = "alg.collect=open_loop, with which this run was trained, is no longer there"
+    sentence = f"alg.{key}={used}, with which this run was trained, is no longer there"
     assert sentence in done.out
     assert sentence in lab.run("fingerprint", run, "--json").json["inexact"][0]
     assert sentence in lab.run("verify", run).out

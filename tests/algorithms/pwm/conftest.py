@@ -15,7 +15,6 @@ TINY = {
     "horizon": 4,
     "evaluate_every": 3,
     "evaluate_episodes": 2,
-    "actor_ema": 0.5,
     "model": {
         "latent": 16,
         "encoder_units": [16],
@@ -52,6 +51,23 @@ def copy_of():
         return Replay.restore(json.loads(json.dumps(manifest)), objects.read)
 
     return copy
+
+
+@pytest.fixture
+def with_average():
+    """with_average(state, name): as a version stored it that kept a moving average of every actor under that name."""
+
+    def stored(state, name):
+        if isinstance(state, list):
+            return [stored(value, name) for value in state]
+        if not isinstance(state, dict):
+            return state
+        found = {key: stored(value, name) for key, value in state.items()}
+        if "target_critic" in state:  # a behaviour, not the learner of one
+            found[name] = {key: value + 0.125 for key, value in state["actor"].items()}
+        return found
+
+    return stored
 
 
 @pytest.fixture

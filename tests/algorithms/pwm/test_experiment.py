@@ -18,7 +18,7 @@ from eigen2.algorithms.pwm.export import load_policy
 from eigen2.config import Config, fingerprint, load_config, validate
 from eigen2.envs.control.config import TasksConfig
 from eigen2.envs.control.environments import Environments, Task
-from eigen2.errors import ConfigError, DataError
+from eigen2.errors import ConfigError, DamagedStateError, DataError
 from eigen2.replay import Replay
 
 FILES = {"init_policy.pt", "best_policy.pt", "latest_checkpoint.pt", "final_policy.pt"}
@@ -185,14 +185,18 @@ def test_an_exported_file_of_format_1_still_acts(config, tmp_path):
         experiment.export(tmp_path, {"final": experiment.trainer.state_dict()})
     contents = torch.load(tmp_path / "final_policy.pt", weights_only=True)
     settings = json.loads(contents["config"])
-    for old, new in {"average": "actor_ema", "newest": "recent_window", "go_back": "rollback"}.items():
-        settings[old] = settings.pop(new)
+    settings |= {"average": 0.9, "newest": 5, "go_back": settings.pop("rollback")}
+    settings["actor"]["policy"] = "gaussian"
     torch.save({**contents, "config": json.dumps(settings)}, tmp_path / "old.pt")
     observations = np.zeros((2, 3), np.float32)
     np.testing.assert_array_equal(
         load_policy(tmp_path / "old.pt")(observations),
         load_policy(tmp_path / "final_policy.pt")(observations),
     )
+    settings["actor"]["policy"] = "flow"
+    torch.save({**contents, "config": json.dumps(settings)}, tmp_path / "flow.pt")
+    with pytest.raises(DamagedStateError, match="policy=flow is no longer there"):
+        load_policy(tmp_path / "flow.pt")
 
 
 def test_knowing_the_algorithm_needs_no_torch():

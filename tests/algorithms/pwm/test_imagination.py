@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from eigen2.algorithms.pwm.actor import make_actor
+from eigen2.algorithms.pwm.actor import Actor
 from eigen2.algorithms.pwm.config import PWMConfig
 from eigen2.algorithms.pwm.critic import ValueEnsemble
 from eigen2.algorithms.pwm.imagination import imagine, returns
@@ -16,7 +16,7 @@ GAMMA = 0.97
 def parts(config: PWMConfig, stream: torch.Generator):
     """Model, policy and critic in float64 with weights far from their zero-initialised heads."""
     model = WorldModel(config.model, 3, 2, stream).double()
-    policy = make_actor(config.actor, config.model.latent, 2, "silu", stream).double()
+    policy = Actor(config.actor, config.model.latent, 2, "silu", stream).double()
     critic = ValueEnsemble(config.model.latent, [12], 3, GAMMA, "silu", stream).double()
     with torch.no_grad():
         for module in (model, policy, critic):
@@ -32,7 +32,6 @@ VARIANTS = [
     {"model": {"dynamics": "flow"}},
     {"model": {"dynamics": "flow", "flow": {"integrator": "heun", "substeps": 4}}},
     {"model": {"reward": "two_hot", "reward_bins": 21}},
-    {"actor": {"policy": "flow"}},
 ]
 
 

@@ -169,14 +169,15 @@ def test_a_policy_that_lost_what_it_had_gained_is_rolled_back(trainer):
     best = policy.behaviour.state_dict()
     policy.record(0.0, 1, threshold=0.5)
     policy.record(100.0, 2, threshold=0.5)
-    for parameter in policy.behaviour.actor_ema.parameters():
-        parameter.add_(1.0)
+    with torch.no_grad():
+        for parameter in policy.behaviour.actor.parameters():
+            parameter.add_(1.0)
     assert "rollback_to" not in policy.record(60.0, 3, threshold=0.5)
-    fallen = policy.behaviour.state_dict()["actor_ema"]
-    assert not any(torch.equal(fallen[name], value) for name, value in best["actor_ema"].items())
+    fallen = policy.behaviour.state_dict()["actor"]
+    assert not any(torch.equal(fallen[name], value) for name, value in best["actor"].items())
     assert policy.record(40.0, 4, threshold=0.5) == {"return_pendulum": 40.0, "rollback_to": 2.0}
-    found = policy.behaviour.state_dict()["actor_ema"]
-    assert all(torch.equal(found[name], value) for name, value in best["actor_ema"].items())
+    found = policy.behaviour.state_dict()["actor"]
+    assert all(torch.equal(found[name], value) for name, value in best["actor"].items())
 
 
 @pytest.mark.parametrize("done", [1, 4])
@@ -189,3 +190,18 @@ def test_a_thawed_trainer_goes_on_bit_for_bit(done, trainer, config, copy_of):
     thawed.load_state_dict(state)
     thawed.use_replay(replay)
     assert [thawed.step() for _ in range(3)] == expected
+
+
+def test_of_a_state_with_averaged_actors_the_averages_are_read(trainer, config, with_average):
+    while not trainer.done:
+        trainer.step()
+    state = with_average(trainer.state_dict(), "actor_ema")
+    thawed = MultiTaskTrainer(config, TASKS, seed=5)
+    thawed.load_state_dict(state)
+    for old, new, policy in zip(trainer.policies, state["policies"], thawed.policies, strict=True):
+        for actor, stored in (
+            (policy.behaviour.actor.state_dict(), new["behaviour"]),
+            (policy.best.weights["actor"], new["best"]["weights"]),
+        ):
+            assert all(torch.equal(actor[name], value) for name, value in stored["actor_ema"].items())
+        assert not torch.equal(old.behaviour.actor.log_std, policy.behaviour.actor.log_std)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from eigen2 import seeds
-from eigen2.algorithms.pwm.actor import make_actor
+from eigen2.algorithms.pwm.actor import Actor
 from eigen2.algorithms.pwm.config import PWMConfig
 from eigen2.algorithms.pwm.critic import ValueEnsemble
 from eigen2.algorithms.pwm.normaliser import Normaliser
@@ -20,38 +20,28 @@ from eigen2.nets.held import held_bytes
 
 
 class Behaviour:
-    """Actor, its moving average, critics and their target: all that acts and judges on latents."""
+    """Actor, critics and their target: all that acts and judges on latents."""
 
     def __init__(self, config: PWMConfig, actions: int, seed: int, device: torch.device) -> None:
         self.device = device
         latent, activation = config.model.latent, config.model.activation
-        self.actor = make_actor(
+        self.actor = Actor(
             config.actor, latent, actions, activation, seeds.torch_generator(seed, "actor")
         ).to(device)
         self.critic = ValueEnsemble(
             latent, config.critic.units, config.critic.members, config.gamma, activation,
             seeds.torch_generator(seed, "critic"),
         ).to(device)  # fmt: skip
-        self.actor_ema = copy.deepcopy(self.actor).requires_grad_(False)
         self.target_critic = copy.deepcopy(self.critic).requires_grad_(False)
 
     def modules(self) -> dict[str, torch.nn.Module]:
-        return {
-            "actor": self.actor,
-            "actor_ema": self.actor_ema,
-            "critic": self.critic,
-            "target_critic": self.target_critic,
-        }
+        return {"actor": self.actor, "critic": self.critic, "target_critic": self.target_critic}
 
     def owners(self) -> dict[str, int]:
-        """Bytes by network; the actor's average and the critics' target count with them."""
-        networks: dict[str, list[torch.nn.Module]] = {
-            "actor": [self.actor, self.actor_ema],
-            "critic": [self.critic, self.target_critic],
-        }
+        """Bytes by network; the critics' target counts with them."""
         return {
-            name: held_bytes([module.state_dict() for module in modules])
-            for name, modules in networks.items()
+            "actor": held_bytes(self.actor.state_dict()),
+            "critic": held_bytes([self.critic.state_dict(), self.target_critic.state_dict()]),
         }
 
     def state_dict(self) -> dict[str, Any]:
@@ -63,12 +53,6 @@ class Behaviour:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         for name, module in self.modules().items():
             module.load_state_dict(state[name])
-
-    def rollback(self, state: dict[str, Any]) -> None:
-        """To an evaluated state. The actor becomes its moving average, which is what was evaluated; on its own it would
-        draw the average elsewhere within an iteration."""
-        self.load_state_dict(state)
-        self.actor.load_state_dict(state["actor_ema"])
 
 
 class Agent(Behaviour):
@@ -94,12 +78,12 @@ class Agent(Behaviour):
         return ((observation.to(self.device) - mean) * inverse).clamp(-10.0, 10.0)
 
     def greedy(self, statistics: Normaliser) -> Policy:
-        """The averaged actor without noise, acting on every real observation."""
+        """The actor without noise, acting on every real observation."""
 
         @torch.no_grad()
         def act(observation: NDArray[np.float32]) -> NDArray[np.float32]:
             latent = self.model.encode(self.normalise(torch.from_numpy(observation), statistics))
-            action: NDArray[np.float32] = self.actor_ema(latent, None).cpu().numpy()
+            action: NDArray[np.float32] = self.actor(latent, None).cpu().numpy()
             return action
 
         return act
@@ -110,7 +94,7 @@ def policy_weights(weights: Mapping[str, Any]) -> dict[str, Tensor]:
     agent = weights["agent"]
     parts = {
         "model": agent["model"],
-        "actor": agent["actor_ema"],
+        "actor": agent["actor"],
         "observations": weights["observations"],
     }
     return {

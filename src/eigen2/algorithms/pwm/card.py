@@ -128,7 +128,7 @@ def _making(config: PWMConfig, facts: CardFacts) -> list[str]:
     rows = {
         "world model": f"{counts.model:,} parameters, latent {model.latent}, units {list(model.units)}, "
         f"reward {model.reward}",
-        "actor": f"{counts.actor:,} parameters, {config.actor.policy}, units {list(config.actor.units)}",
+        "actor": f"{counts.actor:,} parameters, gaussian, units {list(config.actor.units)}",
         "critics": f"{counts.critic:,} parameters, {config.critic.members} networks",
         "data seen": f"{facts.env_steps:,} environment steps in {facts.iteration} of {config.iterations} iterations",
         "pretraining": _pretraining(config, facts),

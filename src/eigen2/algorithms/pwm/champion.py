@@ -54,7 +54,7 @@ class PolicyGraph(nn.Module):
 
     def __init__(self, agent: Agent, statistics: Normaliser, low: Tensor, high: Tensor) -> None:
         super().__init__()
-        self.model, self.actor = agent.model, agent.actor_ema
+        self.model, self.actor = agent.model, agent.actor
         mean, inverse = statistics.tensors(torch.device("cpu"))
         for name, value in {"mean": mean, "inverse": inverse, "low": low, "high": high}.items():
             self.register_buffer(name, value)

@@ -60,9 +60,8 @@ class ModelConfig(Section):
 
 
 class ActorConfig(Section):
-    policy: Literal["gaussian", "flow"] = "gaussian"
-    """gaussian: tanh of a normal with learned, state-independent deviation; flow: noise carried to an action by a
-    velocity field."""
+    gone = {"policy": ("gaussian",)}
+
     units: tuple[int, ...] = (400, 200, 100)
     """Widths of the hidden layers."""
     learning_rate: float = Field(5e-4, gt=0)
@@ -119,7 +118,13 @@ class MultiTaskConfig(Section):
 
 
 class PWMConfig(AlgorithmConfig):
-    retired = {"collect": ("closed_loop",)}
+    retired = {
+        "collect": ("closed_loop",),
+        "recent_window": (0,),
+        "newest": (0,),
+        "actor_ema": (0.0,),
+        "average": (0.0,),
+    }
 
     kind: Literal["pwm"] = "pwm"
     iterations: int = Field(15_000, ge=1)
@@ -132,14 +137,10 @@ class PWMConfig(AlgorithmConfig):
     """Uniformly random steps per environment before the first iteration."""
     horizon: int = Field(16, ge=1)
     """Steps of model training sequences and of imagination."""
-    recent_window: int = Field(0, ge=0, json_schema_extra=was("newest"))
-    """Half of what model and policy learn from is drawn from this many most recent steps; 0: all stored steps alike."""
     gamma: float = Field(0.99, gt=0, lt=1)
     """Discount of a step of the environment."""
     final_lr_scale: float = Field(0.02, gt=0, le=1, json_schema_extra=CONSTANT | was("final_rate"))
     """Learning rates fall linearly to this fraction of their start at the last iteration."""
-    actor_ema: float = Field(0.0, ge=0, lt=1, json_schema_extra=was("average"))
-    """Decay of the moving average of actor weights that is evaluated and exported; 0 takes the weights as they are."""
     rollback: bool = Field(True, json_schema_extra=was("go_back"))
     """In the last 20 % of training, restore the best weights if the score drops by more than 5 lr/lr0 of (best - worst)."""
     evaluate_every: int = Field(100, ge=1)

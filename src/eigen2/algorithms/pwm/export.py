@@ -7,11 +7,13 @@ reads it, and `load_policy` makes it act. The newest policy is also there as `ch
 
 import warnings
 from collections.abc import Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from pydantic import ValidationError
 from torch import Tensor
 
 from eigen2.algorithms.pwm.agent import Agent, policy_in
@@ -20,6 +22,7 @@ from eigen2.algorithms.pwm.normaliser import Normaliser
 from eigen2.envs.control.environments import Task, in_bounds
 from eigen2.envs.control.rollout import Policy
 from eigen2.errors import DamagedStateError
+from eigen2.section import STORED
 
 FORMAT = "eigen2-pwm-policy-2"
 WITHOUT_BOUNDS = "eigen2-pwm-policy-1"
@@ -69,7 +72,13 @@ def load_policy(path: Path | str) -> Policy:
 
 def unit_policy(contents: Mapping[str, Any]) -> Policy:
     """Observations [count, O] -> actions [count, A] in [-1, 1], of what a policy file holds."""
-    config = PWMConfig.model_validate_json(contents["config"])
+    try:
+        config = PWMConfig.model_validate_json(contents["config"], context=STORED)
+    except ValidationError as error:
+        raise DamagedStateError(
+            f"the policy was exported with settings that this version ({version('eigen2')}) cannot read: "
+            f"{error.errors()[0]['msg'].removeprefix('Value error, ')}; use the version that exported it"
+        ) from error
     agent, statistics = restored(
         config, contents["observation_size"], contents["action_size"], contents["weights"]
     )
@@ -82,7 +91,7 @@ def restored(
     """The agent with a policy's weights (its critics are not theirs), and the observation statistics."""
     agent = Agent(config, observations, actions, seed=0, device=torch.device("cpu"))
     agent.model.load_state_dict(_part(weights, "model"))
-    agent.actor_ema.load_state_dict(_part(weights, "actor"))
+    agent.actor.load_state_dict(_part(weights, "actor"))
     statistics = Normaliser(observations)
     statistics.load_state_dict(_part(weights, "observations"))
     return agent, statistics

@@ -56,11 +56,11 @@ class TaskPolicy:
         return self.view.encode(normalised.clamp(-10.0, 10.0))
 
     def greedy(self) -> Policy:
-        """The averaged actor without noise, acting on every real observation."""
+        """The actor without noise, acting on every real observation."""
 
         @torch.no_grad()
         def act(observation: NDArray[np.float32]) -> NDArray[np.float32]:
-            action = self.behaviour.actor_ema(self.latent(torch.from_numpy(observation)), None)
+            action = self.behaviour.actor(self.latent(torch.from_numpy(observation)), None)
             result: NDArray[np.float32] = action.cpu().numpy()
             return result
 
@@ -71,7 +71,7 @@ class TaskPolicy:
         metrics = {f"return_{self.task.name}": score}
         self.best.record(score, iteration, self.behaviour.state_dict)
         if self.best.lost(score) > threshold:
-            self.behaviour.rollback(self.best.weights)
+            self.behaviour.load_state_dict(self.best.weights)
             metrics["rollback_to"] = float(self.best.iteration)
         return metrics
 
@@ -180,7 +180,7 @@ class MultiTaskTrainer(Trainer):
         """The world model, and for each task the actor of its best evaluation and its statistics."""
         named: dict[str, Any] = {f"model.{name}": value for name, value in self.model.state_dict().items()}
         for policy in self.policies:
-            actor = (policy.best.weights or policy.behaviour.state_dict())["actor_ema"]
+            actor = (policy.best.weights or policy.behaviour.state_dict())["actor"]
             prefix = f"tasks.{policy.task.name}"
             named |= {f"{prefix}.actor.{name}": value for name, value in actor.items()}
             statistics = policy.observations.state_dict()

@@ -37,9 +37,13 @@ class Parameters:
     critic: int
 
     @property
+    def behaviour(self) -> int:
+        """The critics' target counts with them."""
+        return self.actor + 2 * self.critic
+
+    @property
     def agent(self) -> int:
-        """The actor's average and the critics' target count with them."""
-        return self.model + 2 * self.actor + 2 * self.critic
+        return self.model + self.behaviour
 
     @property
     def trained(self) -> int:
@@ -65,12 +69,9 @@ def count(alg: PWMConfig, observations: int, actions: int) -> Parameters:
         + latent + 1
         + latent * observations + observations
     )  # fmt: skip
-    field = actions + 1 if alg.actor.policy == "flow" else 0
     sizes = [latent, *alg.critic.units, 1]
     value = sum(a * b + b for a, b in zip(sizes[:-1], sizes[1:], strict=True))
-    return Parameters(
-        world, _mlp(latent + field, alg.actor.units, actions) + actions, alg.critic.members * value
-    )
+    return Parameters(world, _mlp(latent, alg.actor.units, actions) + actions, alg.critic.members * value)
 
 
 def pwm_needs(config: "Config") -> Needs | None:
@@ -104,10 +105,9 @@ def pwm_needs(config: "Config") -> Needs | None:
 
 
 def _networks(found: Parameters, tasks: int = 1) -> dict[str, int]:
-    own = found.actor + found.critic
-    agents = found.agent + 2 * (tasks - 1) * own
-    trained = found.trained + (tasks - 1) * own
-    best = found.agent if tasks == 1 else 2 * tasks * own
+    agents = found.agent + (tasks - 1) * found.behaviour
+    trained = found.trained + (tasks - 1) * (found.actor + found.critic)
+    best = found.agent if tasks == 1 else tasks * found.behaviour
     return {"networks": FLOAT * (agents + best), "optimisers": FLOAT * 3 * trained}
 
 
@@ -121,7 +121,7 @@ def _peaks(alg: PWMConfig, sizes: ControlSizes, record: int) -> dict[str, int]:
     extra = step // _velocities(model) if model.dynamics == "flow" else 0
     fitted = sequences * (FLOAT * (step + extra + heads + encoding) + 3 * record)
     imagined = alg.actor.batch * alg.horizon
-    acting = BLOCK_KEPT * sum(alg.actor.units) * (4 if alg.actor.policy == "flow" else 1)
+    acting = BLOCK_KEPT * sum(alg.actor.units)
     values = alg.critic.members * BLOCK_KEPT * sum(alg.critic.units)
     critic = imagined * FLOAT * (values + 4 * latent)
     policy = imagined * FLOAT * (step + heads + acting + 3 * latent)

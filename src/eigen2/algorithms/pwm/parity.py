@@ -8,7 +8,7 @@ from typing import Any, Literal
 from rich.table import Table
 
 from eigen2.algorithms.presets import read_presets
-from eigen2.algorithms.pwm.actor import make_actor
+from eigen2.algorithms.pwm.actor import Actor
 from eigen2.algorithms.pwm.config import PWMConfig
 from eigen2.algorithms.pwm.critic import ValueEnsemble
 from eigen2.algorithms.pwm.world_model import WorldModel
@@ -37,7 +37,7 @@ def count_parameters(config: PWMConfig, observations: int, actions: int) -> Para
     """Counts without allocating the weights."""
     latent, activation = config.model.latent, config.model.activation
     model = WorldModel(config.model, observations, actions, None)
-    actor = make_actor(config.actor, latent, actions, activation, None)
+    actor = Actor(config.actor, latent, actions, activation, None)
     critic = ValueEnsemble(latent, config.critic.units, config.critic.members, config.gamma, activation, None)
     return ParameterCounts(parameter_count(model), parameter_count(actor), parameter_count(critic))
 

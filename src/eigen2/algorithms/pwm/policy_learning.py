@@ -57,7 +57,6 @@ class PolicyLearner:
         found = self.micro_batches.work("actor update", len(start), attempt)
         self.return_deviation = found.deviation
         norm = self.optimisers["actor"].step(found.loss, found.gradients, lr_scale)
-        follow(self.behaviour.actor_ema, self.behaviour.actor, 1.0 - self.config.actor_ema)
         metrics = {"imagined_return": found.values.mean().item(), "actor_gradient": norm}
         return metrics | self._fit_critic(found.rollout, order, lr_scale)
 

@@ -1,12 +1,17 @@
-"""States of format 1, whose keys had other names."""
+"""States of versions that evaluated and kept a moving average of the actor beside it."""
 
 from typing import Any
 
-RENAMED = {"average_actor": "actor_ema"}
+AVERAGES = ("average_actor", "actor_ema")
+"""What the average was called in format 1, and later."""
 
 
 def upgrade(state: Any) -> Any:
-    """A training state with the present names; one that has them already stays as it is."""
+    """A training state in which the average, which is what was judged, is the actor; one without it stays as it is."""
     if isinstance(state, dict):
-        return {RENAMED.get(key, key): upgrade(value) for key, value in state.items()}
+        present = {key: upgrade(value) for key, value in state.items()}
+        for name in AVERAGES:
+            if name in present:
+                present["actor"] = present.pop(name)
+        return present
     return [upgrade(value) for value in state] if isinstance(state, list) else state
