@@ -62,6 +62,13 @@ def test_a_fallen_policy_is_replaced_by_the_best_one(tiny):
     assert len(trainer.replay) == 4 * (16 + 6 * 4)  # experience is never dropped
 
 
+def test_the_best_policy_is_not_restored_to_itself_at_the_end(tiny):
+    trainer = PWMTrainer(tiny(iterations=4, evaluate_every=10), make_task("dflex_hopper"), 5, capacity=1000)
+    metrics = [trainer.step() for _ in range(4)]
+    assert "eval_return" in metrics[-1]
+    assert "rollback_to" not in metrics[-1]
+
+
 def test_while_learning_rates_are_high_a_bad_evaluation_restores_nothing(tiny):
     trainer, triumph, metrics = run_with_a_better_past(tiny(iterations=60, evaluate_every=3), 4)
     assert "eval_return" in metrics[0]

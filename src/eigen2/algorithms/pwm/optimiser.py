@@ -78,5 +78,5 @@ class Optimiser:
 
 
 def linear_lr_scale(done: int, steps: int, final: float) -> float:
-    """What the learning rates are multiplied by after `done` of `steps`: linear from 1 to `final`."""
-    return 1.0 - (1.0 - final) * (done / max(1, steps - 1))
+    """What the learning rates are multiplied by after `done` of `steps`: linear from 1 to `final`, that of the last step."""
+    return 1.0 - (1.0 - final) * min(1.0, done / max(1, steps - 1))
