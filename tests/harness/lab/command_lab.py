@@ -139,12 +139,16 @@ class Started:
         self.lab, self.pid, self.out, self.err = lab, pid, out, err
 
     def wait(self) -> Done:
-        code = self.lab.ask({"wait": self.pid, "stopped": False})["status"]
+        code = int(self.lab.ask({"wait": self.pid, "stopped": False})["status"])
         return Done(code, self.out.read_text(encoding="utf-8"), self.err.read_text(encoding="utf-8"))
 
     def wait_stopped(self) -> None:
         """Wait for the moment at which SIGSTOP holds the command; `signal(SIGCONT)` lets it go on."""
-        self.lab.ask({"wait": self.pid, "stopped": True})
+        assert self.is_held(), self.err.read_text(encoding="utf-8")
+
+    def is_held(self) -> bool:
+        """The same; False when the command came to its end instead, which must not be waited for again."""
+        return bool(self.lab.ask({"wait": self.pid, "stopped": True})["held"])
 
     def signal(self, number: signal.Signals) -> None:
         os.kill(self.pid, number)

@@ -35,8 +35,8 @@ def serve(warm_up: list[list[str]]) -> None:
         request = json.loads(line)
         if "wait" in request:
             _, status = os.waitpid(request["wait"], os.WUNTRACED if request["stopped"] else 0)
-            assert os.WIFSTOPPED(status) == request["stopped"], status
-            answer = {"status": 0 if request["stopped"] else os.waitstatus_to_exitcode(status)}
+            held = os.WIFSTOPPED(status)
+            answer = {"held": held, "status": 0 if held else os.waitstatus_to_exitcode(status)}
         else:
             answer = {"pid": _start(request)}
         sys.stdout.write(json.dumps(answer) + "\n")
