@@ -49,7 +49,7 @@ def test_a_resume_writes_nothing_into_a_run_that_took_the_place_of_its_own(
         done = started.wait()
         if opened:
             assert files(run) == before, operation
-            assert done.code == 5 or (recorded and done.code == 0), (operation, done.code, done.err)
-            refused += done.code == 5
+            assert done.code in (5, 75) or (recorded and done.code == 0), (operation, done.code, done.err)
+            refused += done.code > 0
         shutil.rmtree(root)
     assert refused > 3
