@@ -49,14 +49,18 @@ def check_config(run: Run, stored: Mapping[str, Any], config: Config) -> None:
         raise ConfigError(f"{edited} ({described(changed)}); restore it or start a new run.")
 
 
-def retired_sentences(run: Run, stored: Mapping[str, Any]) -> tuple[str, ...]:
-    """What a checkpoint was trained with and this version no longer has: training goes on without it."""
+def retired_settings(run: Run, stored: Mapping[str, Any]) -> list[str]:
+    """What a checkpoint was trained with and this version no longer has, `key=value` each."""
     # Checkpoints of format 1 rely on the words of config.yaml.
-    found = retired(stored.get("config", run.raw_config()))
+    return [f"{key}={value}" for key, value in retired(stored.get("config", run.raw_config())).items()]
+
+
+def retired_sentences(run: Run, stored: Mapping[str, Any]) -> tuple[str, ...]:
+    """The same: training goes on without it."""
     return tuple(
-        f"{key}={value}, with which this run was trained, is no longer there in version {version('eigen2')}: training goes on "
+        f"{setting}, with which this run was trained, is no longer there in version {version('eigen2')}: training goes on "
         "without it, and no longer computes what the version that began the run would have."
-        for key, value in found.items()
+        for setting in retired_settings(run, stored)
     )
 
 

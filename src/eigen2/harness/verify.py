@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any
 
 from eigen2.algorithms import registry
 from eigen2.algorithms.contract import Trainer
 from eigen2.errors import ConfigError, DamagedStateError
 from eigen2.harness.host import Host
-from eigen2.harness.identity import check_config, retired_sentences
+from eigen2.harness.identity import check_config, retired_settings
 from eigen2.harness.loop import restore
 from eigen2.harness.own_data import kept_file, missing_data_explained
 from eigen2.harness.run import Run
@@ -87,8 +88,11 @@ def _prove(run: Run, say: Callable[[str], None]) -> Proof:
         raise ConfigError(
             "The previous checkpoint has no replay of its own (replay.every > 1): nothing to prove."
         )
-    if retired := retired_sentences(run, after.manifest.identity):
-        raise ConfigError(f"{' '.join(retired)} Nothing to prove before the next checkpoint.")
+    if retired := retired_settings(run, after.manifest.identity):
+        raise ConfigError(
+            f"The latest checkpoint was computed with {', '.join(retired)}, which version {version('eigen2')} no longer has: "
+            "there is nothing to prove before the next one."
+        )
     for sentence in after.manifest.inexact:
         say(sentence)
     config = run.read_config()
