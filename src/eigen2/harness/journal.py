@@ -11,7 +11,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from io import BufferedReader
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any
 
 from eigen2.errors import DamagedStateError, ResourceError
 from eigen2.store.bounded_json import load_table
-from eigen2.store.durable import Buffer, cut_torn_line, open_log, write_stream
+from eigen2.store.durable import Buffer, Fence, cut_torn_line, open_log, write_stream
 from eigen2.store.layout import LINE_LIMIT
 from eigen2.store.plain_files import open_plain
 
@@ -42,9 +42,7 @@ class Journal:
     Any thread may append.
     """
 
-    def __init__(
-        self, directory: Path, names: tuple[str, ...], fence: Callable[[], None] = lambda: None
-    ) -> None:
+    def __init__(self, directory: Path, names: tuple[str, ...], fence: Fence = lambda: None) -> None:
         self._lock = threading.RLock()
         self._logs = {name: _Log(directory / f"{name}.jsonl", self._lock, fence) for name in names}
         self.mended: tuple[str, ...] = ()
@@ -88,7 +86,7 @@ class Journal:
 class _Log:
     """One file. What came after its last good fsync is kept: a failed fsync may have dropped it from the file."""
 
-    def __init__(self, path: Path, lock: threading.RLock, fence: Callable[[], None]) -> None:
+    def __init__(self, path: Path, lock: threading.RLock, fence: Fence) -> None:
         self.path, self._lock, self._fence = path, lock, fence
         self._file = open_log(path)
         self._synced = os.fstat(self._file.fileno()).st_size
@@ -162,8 +160,7 @@ class _Log:
     def _write_anew(self) -> None:
         """A fsync that failed once may succeed the next time without having written anything: only a file whose every
         byte was written since can be believed."""
-        self._fence()
-        write_stream(self.path, self._pieces(), self._synced + len(self._tail))
+        write_stream(self.path, self._pieces(), self._synced + len(self._tail), self._fence)
         fresh = open_log(self.path)
         with suppress(OSError):
             self._file.close()
@@ -186,11 +183,9 @@ def _digest(path: Path) -> "hashlib._Hash":
         return hashlib.file_digest(file, hashlib.sha256)
 
 
-def cut_back(
-    directory: Path, sizes: Mapping[str, int], fence: Callable[[], None] = lambda: None
-) -> list[str]:
+def cut_back(directory: Path, sizes: Mapping[str, int], fence: Fence = lambda: None) -> list[str]:
     """Drop what was logged after the checkpoint that recorded `sizes`; returns a sentence for each log that does not
-    reach as far. `fence` is called for each file that is open and not cut yet."""
+    reach as far."""
     short = []
     for name, size in sizes.items():
         path = directory / f"{name}.jsonl"
@@ -205,10 +200,8 @@ def cut_back(
     return short
 
 
-def mend_lines(
-    directory: Path, names: tuple[str, ...], fence: Callable[[], None] = lambda: None
-) -> list[str]:
-    """Cut off last lines that a killed writer did not finish; returns a sentence for each. `fence` as above."""
+def mend_lines(directory: Path, names: tuple[str, ...], fence: Fence = lambda: None) -> list[str]:
+    """Cut off last lines that a killed writer did not finish; returns a sentence for each."""
     torn = {name: cut_torn_line(directory / f"{name}.jsonl", fence) for name in names}
     return [torn_sentence(directory / f"{name}.jsonl", count) for name, count in torn.items() if count]
 

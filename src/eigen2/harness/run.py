@@ -84,8 +84,7 @@ class Run:
         import yaml
 
         text = yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False)
-        self.check_place()
-        write_atomically(self.config_file, sealed_text(text))
+        write_atomically(self.config_file, sealed_text(text), self.check_place)
 
     def read_config(self, to_open: bool = True) -> "Config":
         """The stored config. One `to_open` the run with names no code to import, unless that was typed too."""
@@ -152,9 +151,8 @@ class Run:
         identity = self._id or (found if isinstance(found, str) else secrets.token_hex(16))
         if self.is_owned:
             self._id = identity
-        self.check_place()
         values = {**known, "id": identity, **facts, "updated": now}
-        write_atomically(self.metadata_file, json_text(sealed_record(values)))
+        write_atomically(self.metadata_file, json_text(sealed_record(values)), self.check_place)
 
     def identify(self) -> str:
         """What tells this run from others of the same name; given once."""

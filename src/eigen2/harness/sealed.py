@@ -78,7 +78,7 @@ def damage(run: Run, manifest: Manifest | None, name: str) -> str | None:
 
 
 def write_best_agent(run: Run, weights: Mapping[str, Any]) -> None:
-    write_atomically(run.path / BEST_AGENT, sealed_tensors(weights))
+    write_atomically(run.path / BEST_AGENT, sealed_tensors(weights), run.check_place)
 
 
 def restore_best_agent(run: Run, trainer: Trainer, manifest: Manifest) -> None:

@@ -391,18 +391,16 @@ class Checkpoints:
         # All texts are made before the first file is touched: one that has no text must change nothing.
         for name, text in [(manifest.name, to_bytes(manifest)) for manifest in written]:
             self._proven.pop(name, None)
-            self._fence()
-            write_atomically(self.path(name), text)
+            write_atomically(self.path(name), text, self._fence)
             self._proven[name] = text
         return written
 
     def _rewrite(self, manifest: Manifest) -> None:
         """Replace a manifest by one that names the same state; what is known of its objects is not lost."""
         text = to_bytes(manifest)
-        self._fence()
         # Compared as this version spells it: the file may be of an earlier format.
         known = self._proven.get(manifest.name) == self._read(manifest.name).text
-        write_atomically(self.path(manifest.name), text)
+        write_atomically(self.path(manifest.name), text, self._fence)
         if known:
             self._proven[manifest.name] = text
 

@@ -20,6 +20,9 @@ LINE_BYTES = 1 << 16
 """Read at a time while the end of the last complete line is looked for."""
 _ADDING = os.O_RDWR | os.O_APPEND | os.O_CREAT
 Buffer: TypeAlias = bytes | bytearray | memoryview
+Fence: TypeAlias = Callable[[], None]
+"""Raises when a path leads elsewhere than it did; called once the file is open and before it counts, so that nothing goes into
+a directory that took the place of the one that was meant."""
 
 PIECE = 1 << 20
 TEMPORARY = ".incoming-"
@@ -65,12 +68,12 @@ def write_temporary(directory: Path, chunks: Iterable[Buffer]) -> Path:
     return path
 
 
-def write_atomically(path: Path, content: bytes) -> None:
+def write_atomically(path: Path, content: bytes, fence: Fence = lambda: None) -> None:
     """Replace `path` by `content`: readers and crashes see the old file or the new one, never a part."""
-    write_stream(path, [content], len(content))
+    write_stream(path, [content], len(content), fence)
 
 
-def write_stream(path: Path, pieces: Iterable[Buffer], limit: int) -> None:
+def write_stream(path: Path, pieces: Iterable[Buffer], limit: int, fence: Fence = lambda: None) -> None:
     """Replace `path` by the concatenation of `pieces`, atomically; more than `limit` bytes are an OSError."""
 
     def limited() -> Iterator[Buffer]:
@@ -81,8 +84,11 @@ def write_stream(path: Path, pieces: Iterable[Buffer], limit: int) -> None:
                 raise OSError(errno.EFBIG, f"more than {limit:,} bytes came for {path.name}")
             yield piece
 
+    fence()
     temporary = write_temporary(path.parent, limited())
     try:
+        # Once it is written: in a directory that takes this one's place from here on, there is nothing to rename.
+        fence()
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -127,11 +133,10 @@ def _make_own(path: Path, file: FileIO) -> None:
     write_stream(path, iter(lambda: file.read(PIECE), b""), os.fstat(file.fileno()).st_size)
 
 
-def append_line(path: Path, line: bytes, fence: Callable[[], None] = lambda: None) -> int:
+def append_line(path: Path, line: bytes, fence: Fence = lambda: None) -> int:
     """Add a line to a log that several processes may write, durably, whole or not at all.
 
-    Returns the bytes of a torn line, left by a writer that was killed, that were cut off first. `fence` is called when
-    the file is open and not written yet; it raises when the path leads elsewhere by now.
+    Returns the bytes of a torn line, left by a writer that was killed, that were cut off first.
     """
     with _end_of(path) as descriptor:
         fence()
@@ -143,8 +148,8 @@ def append_line(path: Path, line: bytes, fence: Callable[[], None] = lambda: Non
     return size - complete
 
 
-def cut_torn_line(path: Path, fence: Callable[[], None] = lambda: None) -> int:
-    """Cut off a last line that was not written to its end; returns its bytes, 0 when there is none. `fence` as above."""
+def cut_torn_line(path: Path, fence: Fence = lambda: None) -> int:
+    """Cut off a last line that was not written to its end; returns its bytes, 0 when there is none."""
     if not path.exists():
         return 0
     with _end_of(path) as descriptor:

@@ -262,6 +262,7 @@ class Objects:
             if not check_kind(directory, directory=True):
                 directory.mkdir(exist_ok=True)
                 self._touch(self.root)
+            self.fence()
             os.replace(temporary, path)
         except BaseException:
             temporary.unlink(missing_ok=True)
