@@ -133,7 +133,7 @@ def test_a_newest_state_that_is_lost_costs_a_step_and_no_bit(lab: Lab, run: Run,
     flip_object(run, "latest", "state/tree")
     facts = mended(run)
     assert facts["lost"] == []
-    assert run.checkpoints.names() == ["init", "latest"]
+    assert run.checkpoints.names() == ["init", "best", "latest"]
     done = lab.run("train", "--resume", run.path)
     assert done.code == 0, done.err
     assert "not exact" not in done.out

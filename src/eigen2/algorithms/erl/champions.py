@@ -48,7 +48,10 @@ class Champion:
             self._promote(actor, returns, generation, agent)
 
     def consider_mean(self, actor: Params, returns: FloatArray, generation: int, agent: int) -> None:
-        """Promote the mean of the search distribution unless it is clearly worse than an earlier one."""
+        """Promote the mean of the search distribution unless it is clearly worse than an earlier one, or scores the same:
+        other weights always have another score."""
+        if returns.mean() == self.score:
+            return
         if not len(self._record) or returns.mean() > self._record.mean():
             self._record = returns.copy()
         if not clearly_better(self._record, returns):
