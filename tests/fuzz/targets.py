@@ -20,7 +20,7 @@ import yaml
 from forgery import sealed
 from mutations import lied_about, mangled, mutated
 
-from eigen2.errors import DamagedStateError, Eigen2Error
+from eigen2.errors import DamagedStateError, Eigen2Error, ResourceError
 from eigen2.harness.commands import memory_facts, memory_text
 from eigen2.harness.expected import load_state
 from eigen2.harness.journal import last_record, read_log
@@ -35,7 +35,7 @@ from eigen2.replay import Field, Replay, Schema
 from eigen2.replay.codec import _CRC, _FRAME, _HEADER
 from eigen2.replay.schema import STEP_FIELDS
 from eigen2.replay.snapshot import manifest_info, verify_segments
-from eigen2.replay.stored import unfolded_bytes
+from eigen2.replay.stored import checked, unfolded_bytes, widths
 from eigen2.report.reading import RunReader
 from eigen2.store.checkpoints import NONSENSE, Checkpoint
 from eigen2.store.manifest import Manifest, from_bytes, to_bytes
@@ -45,6 +45,8 @@ from eigen2.store.retention import live_objects
 from eigen2.store.state import blobs, fingerprint, from_blobs
 
 DESIGNED = (Eigen2Error,)
+LARGEST_RING = 1 << 30
+"""Bytes of records that a replay of the fuzzer may be able to hold."""
 
 
 @contextmanager
@@ -156,6 +158,10 @@ class StoredReplays(Target):
             return
         with loading():
             assert unfolded_bytes(manifest) < 2**40
+            stored, schema = checked(manifest)
+            if stored.capacity * widths(schema)["records"] > LARGEST_RING:
+                # Only what is written takes memory; what cannot even be asked for is a MemoryError, exit 4.
+                raise ResourceError("a replay of this capacity does not fit into memory")
             manifest_info(manifest)
             verify_segments(manifest, read)
             replay = Replay.restore(manifest, read)
