@@ -98,6 +98,14 @@ def test_a_state_or_replay_that_cannot_fit_into_memory_is_refused_before_it_is_r
     assert lab.run("evaluate", stranger.run).code == 4
 
 
+def test_a_replay_of_a_capacity_that_no_memory_has_is_refused(stranger: Forgery, lab: Lab) -> None:
+    stranger.forge(lambda body: body["replay"] and body["replay"].update(capacity=2**31 - 1))
+    done = lab.run("train", "--resume", stranger.run, "alg.generations=9")
+    assert done.code in (4, 5), done.err
+    assert done.err.startswith("eigen2: ")
+    assert "Traceback" not in done.err
+
+
 @pytest.mark.parametrize(
     "header",
     [
