@@ -6,11 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from command_lab import ORDERS, Lab, Moment
-
-
-def files(run: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(run)): path.read_bytes() for path in run.rglob("*") if path.is_file()}
+from command_lab import ORDERS, Lab, Moment, files
 
 
 @pytest.fixture

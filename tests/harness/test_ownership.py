@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from command_lab import ORDERS, Lab, Moment, Started, newest, story
+from command_lab import ORDERS, Lab, Moment, Started, files, newest, story
 
 from eigen2.errors import RunGone, RunMoved
 from eigen2.evaluation.result import Evaluation
@@ -23,10 +23,6 @@ def held_in_mid_run(lab: Lab, root: Path, *more: str) -> tuple[Started, Path]:
     started = lab.start("train", *overrides, moments=(Moment("stepped", "SIGSTOP", 2),))
     started.wait_stopped()
     return started, root / "mine"
-
-
-def files(run: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(run)): path.read_bytes() for path in run.rglob("*") if path.is_file()}
 
 
 def test_a_trainer_whose_run_was_deleted_and_made_anew_stops_and_writes_nothing(

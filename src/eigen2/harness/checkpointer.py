@@ -88,7 +88,6 @@ class Checkpointer:
             try:
                 with within_memory(f"The checkpoint of step {step}"):
                     if weights is not None:
-                        self.run.check_place()
                         write_best_agent(self.run, weights)
                         self._sealed |= {BEST_AGENT}
                     if owed is not None:

@@ -261,6 +261,11 @@ def resumable(run: Path) -> int:
     return max((json.loads(text)["body"]["step"] for text in texts), default=-1)
 
 
+def files(run: Path) -> dict[str, bytes]:
+    """Everything in a run, by its path there."""
+    return {str(path.relative_to(run)): path.read_bytes() for path in run.rglob("*") if path.is_file()}
+
+
 def story(run: Path) -> dict[str, bytes]:
     """What two runs of the same seed must have in common to the last byte, beside their fingerprint."""
     return {

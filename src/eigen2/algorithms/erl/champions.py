@@ -48,8 +48,10 @@ class Champion:
             self._promote(actor, returns, generation, agent)
 
     def consider_mean(self, actor: Params, returns: FloatArray, generation: int, agent: int) -> None:
-        """Promote the mean of the search distribution unless it is clearly worse than an earlier one, or scores the same:
-        other weights always have another score."""
+        """Promote the mean of the search distribution unless it is clearly worse than an earlier one.
+
+        One that scores exactly the same is not promoted: the champion's weights never change without its score.
+        """
         if returns.mean() == self.score:
             return
         if not len(self._record) or returns.mean() > self._record.mean():
