@@ -62,17 +62,18 @@ def contest(job: tuple[str, str, int, float]) -> dict[str, Any]:
 
 
 def summary(runs: list[dict[str, Any]]) -> dict[str, float]:
-    """Final and best over the curve, how much of its best the worst seed kept to the end, and how often, over all seeds,
-    the best weights were restored (which PWM does by its own evaluations, see docs/pwm.md)."""
+    """Final and best over the curve, how much of its best the worst seed kept to the end, and, of PWM, what the networks
+    of its own best evaluation earn (which is what `eigen2 evaluate` plays)."""
     final = np.array([run["curve"][-1][1] for run in runs])
     best = np.array([max(score for _, score in run["curve"]) for run in runs])
+    champions = [run["champion"] for run in runs if run["champion"] is not None]
     return {
         "final": float(final.mean()),
         "lowest": float(final.min()),
         "best": float(best.mean()),
         "kept": float((final / best).min()),
-        "rollbacks": float(sum(len(run["rollbacks"]) for run in runs)),
         "cpu_seconds": float(np.mean([run["cpu_seconds"] for run in runs])),
+        **({"champion": float(np.mean(champions))} if champions else {}),
     }
 
 
@@ -149,7 +150,7 @@ def main() -> None:
         balancing = f", balancing about {standing:.0f}" if name in STANDING else ""
         print(f"\n{name}: doing nothing {still:.0f}, random {random:.0f}{balancing}")
         print(
-            f"{'learner':10s} {'final':>8s} {'lowest':>8s} {'best':>8s} {'kept':>6s} {'back':>5s} {'CPU s':>7s}"
+            f"{'learner':10s} {'final':>8s} {'lowest':>8s} {'best':>8s} {'kept':>6s} {'CPU s':>7s} {'champion':>8s}"
         )
         facts |= {f"{name}_stand_still": round(still, 1), f"{name}_random": round(random, 1)}
         rows = {
@@ -159,7 +160,7 @@ def main() -> None:
         for learner, row in rows.items():
             print(
                 f"{learner:10s} {row['final']:8.0f} {row['lowest']:8.0f} {row['best']:8.0f} {row['kept']:6.2f} "
-                f"{row['rollbacks']:5.0f} {row['cpu_seconds']:7.0f}"
+                f"{row['cpu_seconds']:7.0f} {format(row['champion'], '.0f') if 'champion' in row else '-':>8s}"
             )
             facts |= {f"{name}_{learner}_{key}": round(value, 3) for key, value in row.items()}
         for bar, met in bars(rows, standing).items():

@@ -268,10 +268,10 @@ def test_keys_that_only_operate_do_not_make_another_run() -> None:
 
 def test_a_renamed_key_is_read_from_old_configs_and_pointed_to_on_the_command_line() -> None:
     values = load_config(["alg=pwm_tiny", "env=gym"]).model_dump(mode="json")
-    values["alg"]["go_back"] = not values["alg"].pop("rollback")
-    assert validate(values).alg.model_dump()["rollback"] == values["alg"]["go_back"]
-    assert "`alg.go_back` is now called `alg.rollback`" in refusal(
-        "alg=pwm_tiny", "env=gym", "alg.go_back=false"
+    values["alg"]["final_rate"] = 0.5 * values["alg"].pop("final_lr_scale")
+    assert validate(values).alg.model_dump()["final_lr_scale"] == values["alg"]["final_rate"]
+    assert "`alg.final_rate` is now called `alg.final_lr_scale`" in refusal(
+        "alg=pwm_tiny", "env=gym", "alg.final_rate=0.5"
     )
 
 

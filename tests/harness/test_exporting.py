@@ -164,9 +164,9 @@ def test_an_exported_champion_acts_within_the_bounds_of_its_environment(
     assert 0.0 < np.abs(expected).max() <= scale
     facts = json.loads((run / "export" / "champion.json").read_text())
     assert (facts["action"]["low"], facts["action"]["high"]) == ([-scale], [scale])
-    if (run / "export" / "final_policy.pt").exists():
+    if (run / "export" / "best_policy.pt").exists():
         np.testing.assert_allclose(
-            load_policy(run / "export" / "final_policy.pt")(observations), expected, rtol=1e-6
+            load_policy(run / "export" / "best_policy.pt")(observations), expected, rtol=1e-6
         )
         assert "in [-2, 2]" in (run / "export" / "README.md").read_text()
 

@@ -18,6 +18,7 @@ from eigen2.algorithms.pwm.export import load_policy
 from eigen2.config import Config, fingerprint, load_config, validate
 from eigen2.envs.control.config import TasksConfig
 from eigen2.envs.control.environments import Environments, Task
+from eigen2.envs.control.rollout import play_episodes
 from eigen2.errors import ConfigError, DamagedStateError, DataError
 from eigen2.replay import Replay
 
@@ -85,7 +86,8 @@ def test_a_run_trains_and_is_evaluated_on_fresh_episodes(config, env):
         assert experiment.load_dataset() == {}
         while not experiment.trainer.done:
             experiment.trainer.step()
-        before = experiment.trainer.evaluate(20, "final").returns
+        trainer = experiment.trainer
+        before = play_episodes(trainer.task, trainer.champion(), 20, trainer.seed, "final").returns
         found = experiment.evaluate("validation")
         assert found.facts["returns"] == before.tolist()
         assert found.facts == experiment.evaluate("holdout").facts
@@ -165,14 +167,15 @@ def test_an_export_holds_every_policy_its_scores_and_a_card(config, tmp_path):
         assert facts["absent"].keys() == {"best_policy.pt"}
         facts = experiment.export(tmp_path, states | {"best": trainer.state_dict()})
         observations = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
-        expected = trainer.policy()(observations)
+        newest, best = trainer.policy()(observations), trainer.champion()(observations)
         score = experiment.evaluate("validation").facts["mean_return"]
     json.dumps(facts, allow_nan=False)
     assert facts["files"].keys() == FILES
     assert facts["absent"] == {}
     assert {path.name for path in tmp_path.iterdir()} == FILES | {"README.md", *CHAMPION}
-    np.testing.assert_array_equal(load_policy(tmp_path / "final_policy.pt")(observations), expected)
-    assert facts["files"]["final_policy.pt"]["mean_return"] == score
+    np.testing.assert_array_equal(load_policy(tmp_path / "final_policy.pt")(observations), newest)
+    np.testing.assert_array_equal(load_policy(tmp_path / "best_policy.pt")(observations), best)
+    assert facts["files"]["best_policy.pt"]["mean_return"] == score
     assert facts["files"]["best_policy.pt"]["iteration"] == trainer.best.iteration
     card = (tmp_path / "README.md").read_text()
     for words in ("run `swing`, seed 3", fingerprint(settings), "torch 2", f"{score:.1f}", "not comparable"):
@@ -185,7 +188,7 @@ def test_an_exported_file_of_format_1_still_acts(config, tmp_path):
         experiment.export(tmp_path, {"final": experiment.trainer.state_dict()})
     contents = torch.load(tmp_path / "final_policy.pt", weights_only=True)
     settings = json.loads(contents["config"])
-    settings |= {"average": 0.9, "newest": 5, "go_back": settings.pop("rollback")}
+    settings |= {"average": 0.9, "newest": 5, "go_back": True}
     settings["actor"]["policy"] = "gaussian"
     torch.save({**contents, "config": json.dumps(settings)}, tmp_path / "old.pt")
     observations = np.zeros((2, 3), np.float32)

@@ -164,20 +164,18 @@ def test_first_the_model_is_learned_then_the_policies_one_after_the_other(traine
     assert trainer.best_score == np.mean([policy.best.score for policy in trainer.policies])
 
 
-def test_a_policy_that_lost_what_it_had_gained_is_rolled_back(trainer):
+def test_the_champion_of_a_task_is_the_actor_of_its_best_evaluation(trainer):
+    while not trainer.done:
+        trainer.step()
     policy = trainer.policies[0]
-    best = policy.behaviour.state_dict()
-    policy.record(0.0, 1, threshold=0.5)
-    policy.record(100.0, 2, threshold=0.5)
+    observation = np.zeros((3, policy.task.observation_size), np.float32)
+    policy.best.record(1e6, trainer.iteration, policy.behaviour.state_dict)
+    best = policy.champion()(observation)
     with torch.no_grad():
         for parameter in policy.behaviour.actor.parameters():
-            parameter.add_(1.0)
-    assert "rollback_to" not in policy.record(60.0, 3, threshold=0.5)
-    fallen = policy.behaviour.state_dict()["actor"]
-    assert not any(torch.equal(fallen[name], value) for name, value in best["actor"].items())
-    assert policy.record(40.0, 4, threshold=0.5) == {"return_pendulum": 40.0, "rollback_to": 2.0}
-    found = policy.behaviour.state_dict()["actor"]
-    assert all(torch.equal(found[name], value) for name, value in best["actor"].items())
+            parameter.add_(0.5)
+    np.testing.assert_array_equal(policy.champion()(observation), best)
+    assert not np.array_equal(policy.greedy()(observation), best)
 
 
 @pytest.mark.parametrize("done", [1, 4])

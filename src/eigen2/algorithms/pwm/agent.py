@@ -18,6 +18,10 @@ from eigen2.algorithms.pwm.world_model import WorldModel
 from eigen2.envs.control.rollout import Policy
 from eigen2.nets.held import held_bytes
 
+Weights = Mapping[str, Tensor]
+"""Of a policy: `model.*`, `actor.*` and `observations.*`."""
+CPU = torch.device("cpu")
+
 
 class Behaviour:
     """Actor, critics and their target: all that acts and judges on latents."""
@@ -105,8 +109,32 @@ def policy_weights(weights: Mapping[str, Any]) -> dict[str, Tensor]:
 
 
 def policy_in(state: Mapping[str, Any]) -> dict[str, Tensor]:
-    """The evaluated policy in a trainer's state."""
+    """The newest policy in a trainer's state."""
     return policy_weights({"agent": state["agent"], "observations": state["collector"]["observations"]})
+
+
+def champion_in(state: Mapping[str, Any]) -> dict[str, Tensor]:
+    """The policy of the best evaluation in a trainer's state; the newest before the first one."""
+    best = state["best"]["weights"]
+    return policy_weights(best) if best else policy_in(state)
+
+
+def restored(
+    config: PWMConfig, observations: int, actions: int, weights: Weights, device: torch.device = CPU
+) -> tuple[Agent, Normaliser]:
+    """The agent with a policy's weights (its critics are not theirs), and the observation statistics."""
+    agent = Agent(config, observations, actions, seed=0, device=device)
+    agent.model.load_state_dict(_part(weights, "model"))
+    agent.actor.load_state_dict(_part(weights, "actor"))
+    statistics = Normaliser(observations)
+    statistics.load_state_dict(_part(weights, "observations"))
+    return agent, statistics
+
+
+def _part(weights: Weights, part: str) -> dict[str, Tensor]:
+    return {
+        name.removeprefix(f"{part}."): value for name, value in weights.items() if name.startswith(f"{part}.")
+    }
 
 
 @torch.no_grad()

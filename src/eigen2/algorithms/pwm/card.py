@@ -109,13 +109,13 @@ def _use(facts: CardFacts) -> list[str]:
         "from eigen2.algorithms.pwm.export import load_policy",
         "",
         f"observations = np.zeros((1, {facts.observation_size}), dtype=np.float32)  # raw, as the environment gives them",
-        'champion = eigen2.load(".")  # the newest policy; a run directory will do, too',
+        'champion = eigen2.load(".")  # the best policy; a run directory will do, too',
         f"actions = champion.act(observations)  # {facts.action_size} each, in {facts.action_bounds}",
         f'actions = load_policy("{list(facts.files)[-1]}")(observations)  # one of the others',
         "```",
         "",
         "The environment's action bounds are stored with the policies and applied: actions can be given to it as they are. "
-        "`champion.pt2` is the newest policy as a graph: `torch.export.load(path).module()(observations)`.",
+        "`champion.pt2` is the best policy as a graph: `torch.export.load(path).module()(observations)`.",
         "",
         "The .pt files hold plain tensors: `torch.load(path, weights_only=True)` opens them without this package and runs no "
         "code. Keys: `weights` (`model.*`, `actor.*`, `observations.*`), `config` (JSON), sizes, task, iteration.",

@@ -1,4 +1,4 @@
-"""The newest policy of a PWM run by itself: for `eigen2.load`, and as a graph that torch alone can run."""
+"""The best policy of a PWM run by itself: for `eigen2.load`, and as a graph that torch alone can run."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,9 +10,8 @@ from torch import Tensor, nn
 
 from eigen2.algorithms.contract import Champion
 from eigen2.algorithms.exports import read_champion, write_champion, write_graph
-from eigen2.algorithms.pwm.agent import Agent
+from eigen2.algorithms.pwm.agent import Agent, restored
 from eigen2.algorithms.pwm.config import PWMConfig
-from eigen2.algorithms.pwm.export import restored
 from eigen2.algorithms.pwm.normaliser import Normaliser
 from eigen2.config import Config
 from eigen2.envs.control.environments import Task

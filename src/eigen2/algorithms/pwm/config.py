@@ -124,6 +124,8 @@ class PWMConfig(AlgorithmConfig):
         "newest": (0,),
         "actor_ema": (0.0,),
         "average": (0.0,),
+        "rollback": (False,),
+        "go_back": (False,),
     }
 
     kind: Literal["pwm"] = "pwm"
@@ -141,8 +143,6 @@ class PWMConfig(AlgorithmConfig):
     """Discount of a step of the environment."""
     final_lr_scale: float = Field(0.02, gt=0, le=1, json_schema_extra=CONSTANT | was("final_rate"))
     """Learning rates fall linearly to this fraction of their start at the last iteration."""
-    rollback: bool = Field(True, json_schema_extra=was("go_back"))
-    """In the last 20 % of training, restore the best weights if the score drops by more than 5 lr/lr0 of (best - worst)."""
     evaluate_every: int = Field(100, ge=1)
     """Iterations between closed-loop evaluations; the last iteration always has one."""
     evaluate_episodes: int = Field(20, ge=1)

@@ -52,10 +52,9 @@ class PWMExperiment(Experiment):
         )  # fmt: skip
 
     def evaluate(self, split: str, what_if: WhatIf | None = None) -> Evaluation:
-        """The policy as it stands, not at its best moment; there are no splits, the episodes are fresh."""
+        """The policy of the best evaluation; there are no splits, the episodes are fresh."""
         refuse_what_if(what_if)
-        policy = self.trainer.policy()
-        return evaluate_control(self.task, policy, seed=self.config.seed)
+        return evaluate_control(self.task, self.trainer.champion(), seed=self.config.seed)
 
     def load_dataset(self) -> dict[str, Any]:
         source = self.trainer.config.pretrain.replay
@@ -67,7 +66,7 @@ class PWMExperiment(Experiment):
 
     def champion(self) -> Champion:
         return ControlChampion(
-            self.trainer.policy(), self.task.observation_size, *self.task.action_bounds, self.task
+            self.trainer.champion(), self.task.observation_size, *self.task.action_bounds, self.task
         )
 
     def export(self, directory: Path, states: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
@@ -88,9 +87,9 @@ class MultiTaskExperiment(Experiment):
         )  # fmt: skip
 
     def evaluate(self, split: str, what_if: WhatIf | None = None) -> Evaluation:
-        """Every task's policy as it stands, in its own environment."""
+        """Every task's best policy, in its own environment."""
         refuse_what_if(what_if)
-        policies = [(policy.task, policy.greedy()) for policy in self.trainer.policies]
+        policies = [(policy.task, policy.champion()) for policy in self.trainer.policies]
         return evaluate_tasks(policies, seed=self.config.seed)
 
     def load_dataset(self) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 A policy file holds the world model (its encoder is what the actor sees through), the evaluated actor, the observation
 statistics, the environment's action bounds and the config they were built with; `torch.load(path, weights_only=True)`
-reads it, and `load_policy` makes it act. The newest policy is also there as `champion.safetensors`, for `eigen2.load`.
+reads it, and `load_policy` makes it act. The best policy is also there as `champion.safetensors`, for `eigen2.load`.
 """
 
 import warnings
@@ -14,11 +14,9 @@ from typing import Any
 import numpy as np
 import torch
 from pydantic import ValidationError
-from torch import Tensor
 
-from eigen2.algorithms.pwm.agent import Agent, policy_in
+from eigen2.algorithms.pwm.agent import Weights, policy_in, restored
 from eigen2.algorithms.pwm.config import PWMConfig
-from eigen2.algorithms.pwm.normaliser import Normaliser
 from eigen2.envs.control.environments import Task, in_bounds
 from eigen2.envs.control.rollout import Policy
 from eigen2.errors import DamagedStateError
@@ -26,7 +24,6 @@ from eigen2.section import STORED
 
 FORMAT = "eigen2-pwm-policy-2"
 WITHOUT_BOUNDS = "eigen2-pwm-policy-1"
-Weights = Mapping[str, Tensor]
 
 
 def policy_contents(weights: Weights, config: PWMConfig, task: Task, iteration: int) -> dict[str, Any]:
@@ -85,18 +82,6 @@ def unit_policy(contents: Mapping[str, Any]) -> Policy:
     return agent.greedy(statistics)
 
 
-def restored(
-    config: PWMConfig, observations: int, actions: int, weights: Weights
-) -> tuple[Agent, Normaliser]:
-    """The agent with a policy's weights (its critics are not theirs), and the observation statistics."""
-    agent = Agent(config, observations, actions, seed=0, device=torch.device("cpu"))
-    agent.model.load_state_dict(_part(weights, "model"))
-    agent.actor.load_state_dict(_part(weights, "actor"))
-    statistics = Normaliser(observations)
-    statistics.load_state_dict(_part(weights, "observations"))
-    return agent, statistics
-
-
 def read_policy(path: Path | str) -> dict[str, Any]:
     """The contents of a policy file; loading runs no code."""
     if not Path(path).is_file():
@@ -110,12 +95,6 @@ def read_policy(path: Path | str) -> dict[str, Any]:
     if not isinstance(contents, dict) or contents.get("format") not in (FORMAT, WITHOUT_BOUNDS):
         raise DamagedStateError(f"{path} is not a policy exported by eigen2; export the run again")
     return contents
-
-
-def _part(weights: Weights, part: str) -> dict[str, Tensor]:
-    return {
-        name.removeprefix(f"{part}."): value for name, value in weights.items() if name.startswith(f"{part}.")
-    }
 
 
 def _as_tensors(state: Any) -> Any:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eigen2.algorithms.pwm.agent import policy_in, policy_weights
+from eigen2.algorithms.pwm.agent import champion_in, policy_in
 from eigen2.algorithms.pwm.card import CardFacts, bounds_in_words, model_card
 from eigen2.algorithms.pwm.champion import write_policy as write_champion
 from eigen2.algorithms.pwm.config import PWMConfig
@@ -56,7 +56,7 @@ def write_export(
     for name, state in present.items():
         _write_policy(directory / KINDS[name].file, name, state, config.alg, task)
     newest = next(present[name] for name in ("final", "latest", *present) if name in present)
-    write_champion(directory, policy_in(newest), config, task, metadata.get("name", "unnamed"))
+    write_champion(directory, champion_in(newest), config, task, metadata.get("name", "unnamed"))
     scores = _play(directory, [KINDS[name].file for name in present], task, config.seed)
     card = _card(present, scores, config, config.alg, task, metadata)
     (directory / "README.md").write_text(card, encoding="utf-8")
@@ -81,7 +81,7 @@ def _write_policy(path: Path, name: str, state: dict[str, Any], alg: PWMConfig, 
     if name == "latest":
         save_checkpoint(path, state, alg, task)
     else:
-        weights = policy_weights(state["best"]["weights"]) if name == "best" else policy_in(state)
+        weights = champion_in(state) if name == "best" else policy_in(state)
         save_policy(path, weights, alg, task, _iteration(name, state))
 
 

@@ -5,6 +5,7 @@ in turn gets `multitask.policy_iterations` steps of policy learning in imaginati
 environment is stepped except to evaluate: every task in its own, closed loop, real rewards.
 """
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,8 +16,9 @@ from torch import Tensor
 
 from eigen2 import seeds
 from eigen2.algorithms.contract import Metrics, Progress, Trainer, no_progress
+from eigen2.algorithms.pwm.actor import Actor
 from eigen2.algorithms.pwm.agent import Behaviour
-from eigen2.algorithms.pwm.best import Best, rollback_threshold
+from eigen2.algorithms.pwm.best import Best
 from eigen2.algorithms.pwm.config import PWMConfig
 from eigen2.algorithms.pwm.model_learning import Part, fit_model
 from eigen2.algorithms.pwm.normaliser import Normaliser
@@ -55,25 +57,24 @@ class TaskPolicy:
         normalised = (observation.to(self.behaviour.device) - mean[:size]) * inverse[:size]
         return self.view.encode(normalised.clamp(-10.0, 10.0))
 
-    def greedy(self) -> Policy:
-        """The actor without noise, acting on every real observation."""
+    def champion(self) -> Policy:
+        """The actor of the best evaluation; the newest before the first one."""
+        actor = copy.deepcopy(self.behaviour.actor)
+        if self.best.weights:
+            actor.load_state_dict(self.best.weights["actor"])
+        return self.greedy(actor)
+
+    def greedy(self, actor: Actor | None = None) -> Policy:
+        """An actor, by default the newest, without noise, acting on every real observation."""
+        actor = actor or self.behaviour.actor
 
         @torch.no_grad()
         def act(observation: NDArray[np.float32]) -> NDArray[np.float32]:
-            action = self.behaviour.actor(self.latent(torch.from_numpy(observation)), None)
+            action = actor(self.latent(torch.from_numpy(observation)), None)
             result: NDArray[np.float32] = action.cpu().numpy()
             return result
 
         return act
-
-    def record(self, score: float, iteration: int, threshold: float) -> Metrics:
-        """An evaluation; restores the best weights if more than the part `threshold` of what was gained is lost."""
-        metrics = {f"return_{self.task.name}": score}
-        self.best.record(score, iteration, self.behaviour.state_dict)
-        if self.best.lost(score) > threshold:
-            self.behaviour.load_state_dict(self.best.weights)
-            metrics["rollback_to"] = float(self.best.iteration)
-        return metrics
 
     def state_dict(self) -> dict[str, Any]:
         return {
@@ -121,7 +122,7 @@ class MultiTaskTrainer(Trainer):
         self.policies = [
             TaskPolicy(task, k, config, seed, self.model, self.micro_batches) for k, task in enumerate(tasks)
         ]
-        self.headline = ("model_loss", *(f"return_{task.name}" for task in tasks), "rollback_to")
+        self.headline = ("model_loss", *(f"return_{task.name}" for task in tasks))
         self._progress = progress
         self._compress = compress
         self.use_replay(Replay(union_schema(tasks), 1, 0, compress=compress))
@@ -168,7 +169,7 @@ class MultiTaskTrainer(Trainer):
         self.iteration += 1
         if self.iteration == self.config.iterations:
             for number in range(len(self.policies)):
-                metrics |= self._evaluate(number, 1.0)
+                metrics |= self._evaluate(number)
         return metrics
 
     def evaluate(self, number: int, episodes: int, purpose: str = "evaluate") -> ControlRollout:
@@ -281,12 +282,14 @@ class MultiTaskTrainer(Trainer):
             self._progress("policy", update + 1, config.actor.updates)
         self.iteration += 1
         if done + 1 == length or (done + 1) % config.evaluate_every == 0:
-            metrics |= self._evaluate(number, rollback_threshold(lr_scale, config.rollback))
+            metrics |= self._evaluate(number)
         return {"task": float(number), **metrics}
 
-    def _evaluate(self, number: int, threshold: float) -> Metrics:
+    def _evaluate(self, number: int) -> Metrics:
         episodes = self.config.evaluate_episodes
         self._progress("evaluate", 0, episodes)
         result = self.evaluate(number, episodes)
         self._progress("evaluate", episodes, episodes)
-        return self.policies[number].record(result.mean, self.iteration, threshold)
+        policy = self.policies[number]
+        policy.best.record(result.mean, self.iteration, policy.behaviour.state_dict)
+        return {f"return_{policy.task.name}": result.mean}

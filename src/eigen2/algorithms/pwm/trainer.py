@@ -14,8 +14,8 @@ from torch import Tensor
 
 from eigen2 import seeds
 from eigen2.algorithms.contract import Metrics, Progress, Trainer, no_progress
-from eigen2.algorithms.pwm.agent import Agent, policy_weights
-from eigen2.algorithms.pwm.best import Best, rollback_threshold
+from eigen2.algorithms.pwm.agent import Agent, policy_weights, restored
+from eigen2.algorithms.pwm.best import Best
 from eigen2.algorithms.pwm.collector import Collector, ExplorationPolicy, Report, schema_of
 from eigen2.algorithms.pwm.config import PWMConfig
 from eigen2.algorithms.pwm.model_learning import fit_model
@@ -37,7 +37,7 @@ class PWMTrainer(Trainer):
     """`state_dict` with the replay's own snapshot is everything needed to go on exactly."""
 
     step_name = "iteration"
-    headline = ("model_loss", "train_return", "eval_return", "rollback_to")
+    headline = ("model_loss", "train_return", "eval_return")
     panels = (
         Lines("Return", ("eval_return", "train_return"), levels=REFERENCES),
         Lines("Imagined return", ("imagined_return", "value")),
@@ -113,7 +113,7 @@ class PWMTrainer(Trainer):
         """One iteration, or a part of pretraining.
 
         -> metrics; `train_return` is there once an episode has ended, `eval_*` when the agent was evaluated in the real
-        environment, and `rollback_to` when that restored the weights of an earlier iteration.
+        environment.
         """
         if self.pretrained < self.config.pretrain_updates:
             return self._pretrain()
@@ -197,26 +197,26 @@ class PWMTrainer(Trainer):
         return play_episodes(self.task, self.policy(), episodes, self.seed, purpose)
 
     def policy(self) -> Policy:
-        """The policy that is evaluated and exported, as it stands."""
+        """The newest policy, which is evaluated during training."""
         return self.agent.greedy(self.collector.observations)
 
+    def champion(self) -> Policy:
+        """The policy of the best evaluation; the newest before the first one."""
+        sizes = self.task.observation_size, self.task.action_size
+        agent, statistics = restored(self.config, *sizes, self.best_weights(), self.device)
+        return agent.greedy(statistics)
+
     def _evaluate(self) -> Metrics:
-        """A policy that fell too far below the best one is replaced by it."""
         episodes = self.config.evaluate_episodes
         self._progress("evaluate", 0, episodes)
         result = self.evaluate(episodes)
         self._progress("evaluate", episodes, episodes)
-        metrics = {
+        self.best.record(result.mean, self.iteration, self._weights)
+        return {
             "eval_return": result.mean,
             "eval_std": float(result.returns.std()),
             "eval_length": float(result.lengths.mean()),
         }
-        self.best.record(result.mean, self.iteration, self._weights)
-        if self.best.lost(result.mean) > rollback_threshold(self._lr_scale, self.config.rollback):
-            self.agent.load_state_dict(self.best.weights["agent"])
-            self.collector.observations.load_state_dict(self.best.weights["observations"])
-            metrics["rollback_to"] = float(self.best.iteration)
-        return metrics
 
     def state_dict(self) -> dict[str, Any]:
         return {
