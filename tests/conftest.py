@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -19,6 +20,9 @@ sys.path.insert(0, str(Path(__file__).parent / "harness" / "lab"))
 sys.path.insert(0, str(Path(__file__).parent / "market" / "vendors"))
 
 from command_lab import ORDERS, PENDULUM, Lab  # noqa: E402
+
+# Whoever starts the tests with nohup has hang-ups ignored, and whatever they start would ignore them too.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 LEDGERS = Path(tempfile.mkdtemp(prefix="eigen2-ledgers-"))
 """No test writes the ledger of holdout uses of whoever runs the tests."""
