@@ -22,7 +22,7 @@ from eigen2.envs.config import GymConfig, TradingConfig
 from eigen2.envs.control.config import ControlConfig, TasksConfig
 from eigen2.errors import ConfigError
 from eigen2.replay.config import ReplayConfig
-from eigen2.section import OPERATES, STORED, Section, computing, constants, retired_keys
+from eigen2.section import OPERATES, STORED, Section, computing, constants, retired_keys, value_rule
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
@@ -370,6 +370,6 @@ def _sentence(error: Any, prefix: str) -> str:
     key = prefix + ".".join(str(part) for part in error["loc"] if part not in kinds)
     if error["type"] == "extra_forbidden":
         return f"unknown key `{key}`"
-    message = error["msg"].removeprefix("Value error, ")
+    key = key.removesuffix(".")
     given = "" if error["type"] in ("missing", "value_error") else f" (it is {error['input']!r})"
-    return f"`{key.removesuffix('.')}`: {message}{given}"
+    return f"`{key}`: {value_rule(error)}{given}"
