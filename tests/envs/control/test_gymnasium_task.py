@@ -169,7 +169,9 @@ class Faulty(gymnasium.Env[Any, Any]):
 def test_what_an_environment_does_wrong_is_said_with_its_name(
     way: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spec = gymnasium.envs.registration.EnvSpec("Faulty-v0", entry_point=Faulty, disable_env_checker=True)
+    spec = gymnasium.envs.registration.EnvSpec(
+        "Faulty-v0", entry_point=lambda **options: Faulty(**options), disable_env_checker=True
+    )
     monkeypatch.setitem(gymnasium.registry, "Faulty-v0", spec)
 
     def play() -> None:
