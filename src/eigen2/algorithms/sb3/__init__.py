@@ -24,8 +24,7 @@ class SB3Config(AlgorithmConfig):
     steps_per_round: int = Field(1_000, ge=1)
     """Environment steps per round, after which the run can be saved; PPO uses its n_steps instead."""
     settings: dict[str, Any] = {}
-    """Arguments of SB3's constructor, e.g. {learning_rate: 0.001}; action_noise is the standard deviation of Gaussian
-    noise."""
+    """Arguments of SB3's constructor, e.g. {learning_rate: 0.001}; action_noise is the std of Gaussian noise."""
     evaluate_every: int = Field(1, ge=1)
     """Rounds between evaluations, by which the best policy is chosen."""
     evaluate_episodes: int = Field(5, ge=1)
