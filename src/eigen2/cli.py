@@ -21,13 +21,14 @@ from eigen2.store.shortage import is_shortage
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Trains reinforcement-learning agents on rented machines and loses nothing.",
+    help="Train reinforcement-learning agents on machines that may disappear, and resume them bit for bit.",
+    epilog="--debug, with any command, adds the traceback of a failure.",
 )  # fmt: skip
-data_app = typer.Typer(no_args_is_help=True, help="Samples, and checks of your own prices.")
-replay_app = typer.Typer(no_args_is_help=True, help="Look into a run's replay buffer.")
-sync_app = typer.Typer(no_args_is_help=True, help="Send a run to a bucket, bring it back, compare the two.")
+data_app = typer.Typer(no_args_is_help=True, help="List the embedded price samples, check your own prices.")
+replay_app = typer.Typer(no_args_is_help=True, help="Inspect a run's replay buffer.")
+sync_app = typer.Typer(no_args_is_help=True, help="Push a run to a bucket, pull it back, compare the two.")
 runs_app = typer.Typer()
-pwm_app = typer.Typer(no_args_is_help=True, help="Facts about PWM.")
+pwm_app = typer.Typer(no_args_is_help=True, help="Compare PWM's world models.")
 app.add_typer(runs_app, name="runs")
 app.add_typer(data_app, name="data")
 app.add_typer(replay_app, name="replay")
@@ -45,19 +46,19 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def about(
-    version: Annotated[bool, typer.Option("--version", callback=_show_version, is_eager=True, help="The version of Eigen2.")] = False,
+    version: Annotated[bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit.")] = False,
 ) -> None:  # fmt: skip
-    """Trains reinforcement-learning agents on rented machines and loses nothing."""
+    """Train reinforcement-learning agents on machines that may disappear, and resume them bit for bit."""
 
 
 Overrides = Annotated[
     list[str] | None,
     typer.Argument(help="key=value, e.g. env.data=sp20 alg.population=8 seed=3", show_default=False),
 ]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout and nothing else there.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")]
 Quiet = Annotated[
     bool,
-    typer.Option("--quiet", "-q", help="No progress, neither bars nor lines; results and warnings alone."),
+    typer.Option("--quiet", "-q", help="Show no progress, only results and warnings."),
 ]
 RunName = Annotated[str, typer.Argument(help="A run directory, or a run's name.")]
 Root = Annotated[Path, typer.Option("--root", "--log-dir", help="Directory that holds the runs.")]
@@ -66,7 +67,7 @@ To = Annotated[
     typer.Option(
         "--to",
         metavar="URL",
-        help="gs://BUCKET/PREFIX, s3://..., az://... or file:///DIRECTORY; what the run's config says when not given.",
+        help="gs://BUCKET/PREFIX, s3://..., az://... or file:///DIRECTORY; default: the cloud.url of the run's config.",
         show_default=False,
     ),
 ]
@@ -75,10 +76,14 @@ EnvId = Annotated[
     typer.Option(
         "--env-id",
         metavar="MODULE:ID",
-        help="The env.id of a stored run, if it names a module: stored configs import no Python code that you do not name.",
+        help="Allow a stored run to import this module: repeat its env.id here.",
         show_default=False,
     ),
 ]
+PriceFile = Annotated[
+    Path, typer.Argument(help="A CSV or parquet file, or a folder of one such file per symbol.")
+]
+ParquetFile = Annotated[Path, typer.Argument(help="The parquet file to write.")]
 NEWEST = "\0newest"
 
 
@@ -87,11 +92,11 @@ def train(
     overrides: Overrides = None,
     resume: Annotated[str | None, typer.Option("--resume", metavar="[RUN]", help="Resume a run; the newest one when none is named.")] = None,
     log_dir: Annotated[Path | None, typer.Option("--log-dir", metavar="DIR", help="Directory that holds the runs; the same as run.root=DIR.", show_default=False)] = None,
-    force: Annotated[bool, typer.Option("--force", help="Start although the forecast says that it does not fit.")] = False,
-    holdout: Annotated[bool, typer.Option("--holdout", help="End with the holdout instead of the validation days; that is a use of it, and counted.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Start even if the forecast says it will not fit.")] = False,
+    holdout: Annotated[bool, typer.Option("--holdout", help="Evaluate on the holdout at the end instead of validation; counts as a use of the holdout.")] = False,
     env_id: EnvId = None,
     quiet: Quiet = False,
-    show_config: Annotated[bool, typer.Option("--show-config", help="Print the resolved config and what differs from the preset, then stop.")] = False,
+    show_config: Annotated[bool, typer.Option("--show-config", help="Print the resolved config and what differs from the preset, then exit.")] = False,
     as_json: Json = False,
 ) -> None:  # fmt: skip
     """Train agents. Without arguments: ERL on the embedded sp20 prices.
@@ -149,7 +154,7 @@ def plan(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Forecast of memory, disk, upload and time, from the config and a few steps on trial. Nothing is written."""
+    """Forecast memory, disk, upload and time from the config and a few trial steps. Writes nothing."""
     from eigen2.harness.planning import plan_run, table
 
     with _working("calibrating: a few steps on trial", quiet):
@@ -161,20 +166,20 @@ def plan(
 
 @app.command()
 def evaluate(
-    arguments: Annotated[list[str] | None, typer.Argument(metavar="RUN", help="A run; env.data=PATH if its file lies elsewhere now, env.fee_bp=20 and the like for what-ifs; or overrides with --policy.", show_default=False)] = None,
-    split: Annotated[str, typer.Option("--split", help="validation, or holdout: days that took no part in training; every use is counted, and the bar rises with it.")] = "validation",
-    data: Annotated[Path | None, typer.Option("--data", metavar="FILE", help="A newer file of the same prices; the holdout then reaches to its last day.", show_default=False)] = None,
+    arguments: Annotated[list[str] | None, typer.Argument(metavar="RUN", help="A run (default: the newest), and overrides: env.data=PATH if its prices moved, env.fee_bp=20 for a what-if.", show_default=False)] = None,
+    split: Annotated[str, typer.Option("--split", help="validation or holdout. Every use of the holdout is counted and makes later verdicts stricter.")] = "validation",
+    data: Annotated[Path | None, typer.Option("--data", metavar="FILE", help="A newer file of the same prices; the holdout is extended to its last day.", show_default=False)] = None,
     first: Annotated[str | None, typer.Option("--from", metavar="DATE", help="First day, inside the split.", show_default=False)] = None,
     last: Annotated[str | None, typer.Option("--to", metavar="DATE", help="Last day, inside the split.", show_default=False)] = None,
-    benchmark: Annotated[Path | None, typer.Option("--benchmark", metavar="FILE", help="Portfolio weights of your own to compare with: date, SYM1, SYM2, ... or symbol, weight.", show_default=False)] = None,
-    walk_forward: Annotated[int | None, typer.Option("--walk-forward", metavar="N", help="Train anew on N - 1 shorter histories and join what each champion earns on the days after its own.", show_default=False)] = None,
-    policy: Annotated[str | None, typer.Option("--policy", help="A benchmark by name (equal_weight, rebalanced, ridge, random, cash, oracle) instead of a run.")] = None,
+    benchmark: Annotated[Path | None, typer.Option("--benchmark", metavar="FILE", help="CSV of portfolio weights to compare with; columns date, SYM1, SYM2, ... or symbol, weight.", show_default=False)] = None,
+    walk_forward: Annotated[int | None, typer.Option("--walk-forward", metavar="N", help="Retrain on N - 1 shorter histories and join the out-of-sample returns of all N champions.", show_default=False)] = None,
+    policy: Annotated[str | None, typer.Option("--policy", help="Evaluate a benchmark instead of a run: equal_weight, rebalanced, ridge, random, cash or oracle.")] = None,
     env_id: EnvId = None,
     root: Root = Path("runs"),
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Closed-loop evaluation of a run's champion, or of a named benchmark, against the benchmarks."""
+    """Evaluate a run's champion in its environment, beside the benchmarks."""
     given = arguments or []
     if policy is not None:
         from eigen2.config import load_config
@@ -209,16 +214,16 @@ def evaluate(
 @runs_app.callback(invoke_without_command=True)
 def runs(
     context: typer.Context,
-    state: Annotated[list[str] | None, typer.Option("--state", metavar="STATE", help="Only running, done, stopped, crashed or damaged ones; may be given again.", show_default=False)] = None,
+    state: Annotated[list[str] | None, typer.Option("--state", metavar="STATE", help="Only running, done, stopped, crashed or damaged ones; can be repeated.", show_default=False)] = None,
     alg: Annotated[list[str] | None, typer.Option("--alg", metavar="NAME", help="Only runs of this algorithm, e.g. erl or 'pwm*'.", show_default=False)] = None,
     env: Annotated[list[str] | None, typer.Option("--env", metavar="NAME", help="Only runs in this environment, e.g. sp20.", show_default=False)] = None,
-    name: Annotated[list[str] | None, typer.Option("--name", metavar="PATTERN", help="Only runs called so, e.g. 'erl_*_seed7'.", show_default=False)] = None,
-    sort: Annotated[str, typer.Option("--sort", metavar="COLUMN", help="By name, alg, env, seed, state, progress, best, size, age or host; the newest is last when nothing is said.")] = "age",
-    reverse: Annotated[bool, typer.Option("--reverse", "-r", help="The other way round.")] = False,
+    name: Annotated[list[str] | None, typer.Option("--name", metavar="PATTERN", help="Only runs whose name matches, e.g. 'erl_*_seed7'.", show_default=False)] = None,
+    sort: Annotated[str, typer.Option("--sort", metavar="COLUMN", help="By name, alg, env, seed, state, progress, best, size, age or host; by default the newest is last.")] = "age",
+    reverse: Annotated[bool, typer.Option("--reverse", "-r", help="Reverse the order.")] = False,
     root: Root = Path("runs"),
     as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Which run is which: their states, progress, scores and sizes.
+    """List runs with their state, progress, score and size.
 
     [bold]eigen2 runs --state running --state stopped[/bold]
 
@@ -249,7 +254,7 @@ def runs_clean(
     root: Annotated[Path | None, typer.Option("--root", "--log-dir", help="Directory that holds the runs.", show_default=False)] = None,
     as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Show what no checkpoint, evaluation or upload needs, and delete it if you say so.
+    """List files that no checkpoint, evaluation or upload needs, and delete them if you confirm.
 
     That is what killed processes left: every checkpoint stays. A run that is being trained is left alone, and so is a
     damaged one. Where nobody can be asked, nothing is deleted without --yes.
@@ -276,9 +281,7 @@ def runs_clean(
 @app.command()
 def report(
     run: RunName,
-    to: Annotated[
-        Path | None, typer.Option(help="Where the page goes; RUN/report.html when not given.")
-    ] = None,
+    to: Annotated[Path | None, typer.Option(help="Output file; default: RUN/report.html.")] = None,
     png: Annotated[
         Path | None,
         typer.Option(
@@ -291,7 +294,7 @@ def report(
     root: Root = Path("runs"),
     as_json: Json = False,
 ) -> None:
-    """One HTML page about a run, also while it trains."""
+    """Write one HTML page about a run, also while it trains."""
     from eigen2.harness.directory import find_run
     from eigen2.report.page import write_report
 
@@ -315,14 +318,14 @@ def report(
 @app.command()
 def film(
     run: RunName,
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Where the film goes; its ending decides: .gif, .webp or .mp4. RUN/film.gif when not given.", show_default=False)] = None,
-    seconds: Annotated[float, typer.Option(help="Of the world that is filmed.")] = 10.0,
-    small: Annotated[bool, typer.Option("--small", help="Fewer and smaller pictures, as a report shows them.")] = False,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Output file: .gif, .webp or .mp4; default: RUN/film.gif.", show_default=False)] = None,
+    seconds: Annotated[float, typer.Option(help="Length of the film, in simulated seconds.")] = 10.0,
+    small: Annotated[bool, typer.Option("--small", help="Fewer and smaller frames, as in reports.")] = False,
     env_id: EnvId = None,
     root: Root = Path("runs"),
     as_json: Json = False,
 ) -> None:  # fmt: skip
-    """The champion of a control task at work, as a moving picture."""
+    """Film the champion of a control task (GIF, WebP or MP4)."""
     from eigen2.harness.directory import find_run
     from eigen2.harness.filming import film_run
 
@@ -334,12 +337,12 @@ def film(
 @app.command()
 def compare(
     runs: Annotated[list[str], typer.Argument(help="Run directories, or names of runs.")],
-    metric: Annotated[str, typer.Option(help="Which metric is compared.")] = "best_score",
-    to: Annotated[Path, typer.Option(help="Where the page goes.")] = Path("compare.html"),
+    metric: Annotated[str, typer.Option(help="The metric to compare.")] = "best_score",
+    to: Annotated[Path, typer.Option(help="Output file.")] = Path("compare.html"),
     root: Root = Path("runs"),
     as_json: Json = False,
 ) -> None:
-    """Curves, config differences and statistics over seeds of several runs."""
+    """Compare runs: curves, config differences, statistics over seeds."""
     from eigen2.harness.directory import find_run
     from eigen2.report.comparing import compare_facts, compare_sections
     from eigen2.report.page import page, written
@@ -362,13 +365,16 @@ def compare(
 @app.command()
 def dashboard(
     root: Root = Path("runs"),
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8080,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 picks a free one.")] = 8080,
     host: Annotated[
-        str, typer.Option(help="Any other address than this machine's own needs a token.")
+        str, typer.Option(help="Address to listen on; any but this machine's own needs a token.")
     ] = "127.0.0.1",
-    token: Annotated[str | None, typer.Option(envvar="EIGEN2_TOKEN", help="Made up when not given.")] = None,
+    token: Annotated[
+        str | None,
+        typer.Option(envvar="EIGEN2_TOKEN", help="Access token; generated if needed and not given."),
+    ] = None,
 ) -> None:
-    """A live page over the runs of a directory; read-only. Ctrl-C ends it."""
+    """Serve a live, read-only page of all runs in a directory. Ctrl-C ends it."""
     from eigen2.report.serving import serve
 
     serve(root.absolute(), host, port, token, typer.echo)
@@ -377,7 +383,7 @@ def dashboard(
 @app.command()
 def verify(
     run: RunName,
-    sample: Annotated[str, typer.Option("--sample", metavar="SHARE", help="Read only this share of the objects, e.g. 10%; chosen anew each time.")] = "100%",
+    sample: Annotated[str, typer.Option("--sample", metavar="SHARE", help="Read only a random share of the objects, e.g. 10%.")] = "100%",
     root: Root = Path("runs"),
     as_json: Json = False,
 ) -> None:  # fmt: skip
@@ -395,11 +401,11 @@ def verify(
 @app.command()
 def repair(
     run: RunName,
-    source: Annotated[str | None, typer.Option("--from", metavar="DIR|URL", help="Another copy of the run; its own cloud is asked in any case.", show_default=False)] = None,
+    source: Annotated[str | None, typer.Option("--from", metavar="DIR|URL", help="A good copy of the run; its own cloud.url is always tried too.", show_default=False)] = None,
     root: Root = Path("runs"),
     as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Make a damaged run whole: from good copies, else from what is left. Says what it costs."""
+    """Repair a damaged run from good copies, else from what is left, and say what was lost."""
     from eigen2.harness.progress import transferring
     from eigen2.harness.repair import damaged_run, repair_run, repair_text
 
@@ -416,7 +422,7 @@ def repair(
 def verify_resume(
     run: RunName, env_id: EnvId = None, root: Root = Path("runs"), as_json: Json = False
 ) -> None:
-    """Run the last step again from the previous checkpoint and compare every tensor."""
+    """Repeat the last step from the previous checkpoint and compare every tensor."""
     from eigen2.harness.directory import find_run
     from eigen2.harness.verify import verify_resume as prove
 
@@ -427,7 +433,7 @@ def verify_resume(
 
 @app.command()
 def fingerprint(run: RunName, root: Root = Path("runs"), as_json: Json = False) -> None:
-    """One hash of the whole training state."""
+    """Print one hash of the whole training state."""
     from eigen2.harness.directory import find_run
     from eigen2.harness.verify import run_fingerprint
 
@@ -437,7 +443,7 @@ def fingerprint(run: RunName, root: Root = Path("runs"), as_json: Json = False) 
 
 @app.command()
 def memory(run: RunName, root: Root = Path("runs"), as_json: Json = False) -> None:
-    """Where a run's memory is, how it grows from step to step, and whether it leaks."""
+    """Show what holds a run's memory, how it grows from step to step, and whether it leaks."""
     from eigen2.harness.commands import memory_facts, memory_text
 
     _print_json(memory_facts(run, root)) if as_json else typer.echo(memory_text(run, root))
@@ -446,15 +452,15 @@ def memory(run: RunName, root: Root = Path("runs"), as_json: Json = False) -> No
 @app.command()
 def decide(
     arguments: Annotated[list[str] | None, typer.Argument(metavar="RUN", help="A run or a directory that `export` wrote; the newest run when none is named.", show_default=False)] = None,
-    data: Annotated[Path | None, typer.Option("--data", metavar="FILE", help="A newer file of the same prices; what the run knows when not given.", show_default=False)] = None,
-    holdings: Annotated[Path | None, typer.Option("--holdings", metavar="FILE", help="What you hold: a CSV file with symbol, shares; the champion's own positions when not given.", show_default=False)] = None,
-    date: Annotated[str | None, typer.Option("--date", metavar="DATE", help="Decide after the close of this day, with nothing later; the last day when not given.", show_default=False)] = None,
-    capital: Annotated[float | None, typer.Option("--capital", help="Money that the portfolio stands for; 10,000, or what the holdings are worth, when not given.", show_default=False)] = None,
-    as_csv: Annotated[bool, typer.Option("--csv", help="One line per trade or holding, and nothing else on stdout.")] = False,
+    data: Annotated[Path | None, typer.Option("--data", metavar="FILE", help="A newer file of the same prices; default: the run's own data.", show_default=False)] = None,
+    holdings: Annotated[Path | None, typer.Option("--holdings", metavar="FILE", help="CSV of what you hold (symbol, shares); default: the champion's own positions.", show_default=False)] = None,
+    date: Annotated[str | None, typer.Option("--date", metavar="DATE", help="Decide after this day's close, using nothing later; default: the last day.", show_default=False)] = None,
+    capital: Annotated[float | None, typer.Option("--capital", help="Value of the portfolio; default: 10,000, or what the holdings are worth.", show_default=False)] = None,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, and nothing else, on stdout: one line per trade or holding.")] = False,
     root: Root = Path("runs"),
     as_json: Json = False,
 ) -> None:  # fmt: skip
-    """What a champion does next: its orders or weights for the next trading day."""
+    """Print a champion's orders or weights for the next trading day."""
     from eigen2.algorithms.contract import Question
     from eigen2.harness.champions import csv_text, decide_named
 
@@ -469,8 +475,8 @@ def decide(
 
 @app.command()
 def export(
-    arguments: Annotated[list[str], typer.Argument(metavar="RUN", help="A run, and env.data=PATH if its file lies elsewhere now.")],
-    to: Annotated[Path | None, typer.Option("--to", metavar="DIR", help="Where the files go; RUN/export when not given.", show_default=False)] = None,
+    arguments: Annotated[list[str], typer.Argument(metavar="RUN", help="A run, and env.data=PATH if its prices moved.")],
+    to: Annotated[Path | None, typer.Option("--to", metavar="DIR", help="Output directory; default: RUN/export.", show_default=False)] = None,
     env_id: EnvId = None,
     root: Root = Path("runs"),
     as_json: Json = False,
@@ -495,10 +501,10 @@ def export(
 @app.command()
 def explain(
     words: Annotated[list[str] | None, typer.Argument(metavar="[KEY|SECTION|WORD]...", help="e.g. env.fee_bp, checkpoint or slippage; alg=NAME env=NAME for other presets.", show_default=False)] = None,
-    page: Annotated[bool, typer.Option("--page", help="All of them as a page, docs/settings.md.")] = False,
+    page: Annotated[bool, typer.Option("--page", help="Print all of them as Markdown, as in docs/settings.md.")] = False,
     as_json: Json = False,
 ) -> None:  # fmt: skip
-    """What settings mean: type, range, default, and their values in the chosen presets."""
+    """Explain settings: meaning, type, range, default, and value in the chosen presets."""
     from eigen2.harness.explain import explain as found_by
     from eigen2.harness.explain import page as settings_page
 
@@ -514,7 +520,7 @@ def explain(
 
 @app.command()
 def doctor(overrides: Overrides = None, as_json: Json = False) -> None:
-    """Is this machine ready? Checks software, memory, disk and cloud, and makes a small run; under a minute."""
+    """Check that this machine is ready: software, memory, disk, cloud and a small run; under a minute."""
     from eigen2.harness.doctor import examine, facts
 
     checks = []
@@ -531,14 +537,14 @@ def doctor(overrides: Overrides = None, as_json: Json = False) -> None:
 
 @data_app.command("list")
 def data_list(as_json: Json = False) -> None:
-    """Embedded samples and synthetic markets, with their caveats."""
+    """List the embedded samples and synthetic markets, with their caveats."""
     from eigen2.market.commands import sample_facts, sample_list
 
     _print_json({"samples": sample_facts()}) if as_json else Console().print(sample_list(), highlight=False)
 
 
 @data_app.command("check")
-def data_check(file: Path, overrides: Overrides = None, as_json: Json = False) -> None:
+def data_check(file: PriceFile, overrides: Overrides = None, as_json: Json = False) -> None:
     """Say what a price file (or a folder of them) holds, what is wrong with it, by file, row and symbol, and what
     `train` would refuse with the same overrides. Nothing is written."""
     from eigen2.algorithms import registry
@@ -554,8 +560,10 @@ def data_check(file: Path, overrides: Overrides = None, as_json: Json = False) -
 
 
 @data_app.command("build")
-def data_build(source: Path, out: Path, overrides: Overrides = None, as_json: Json = False) -> None:
-    """Read and check a price file, and write it as a canonical parquet file."""
+def data_build(
+    source: PriceFile, out: ParquetFile, overrides: Overrides = None, as_json: Json = False
+) -> None:
+    """Check a price file and write it as one parquet file."""
     from eigen2.config import load_config
     from eigen2.market.commands import build_prices
 
@@ -566,7 +574,7 @@ def data_build(source: Path, out: Path, overrides: Overrides = None, as_json: Js
 
 @replay_app.command("info")
 def replay_info(run: RunName, root: Root = Path("runs"), as_json: Json = False) -> None:
-    """Transitions, and what they cost in memory and on disk."""
+    """Print the number of transitions, and their size in memory and on disk."""
     from eigen2.harness.commands import replay_facts
 
     facts = replay_facts(run, root, _warn)
@@ -577,7 +585,7 @@ def replay_info(run: RunName, root: Root = Path("runs"), as_json: Json = False) 
 
 @replay_app.command("verify")
 def replay_verify(run: RunName, root: Root = Path("runs"), as_json: Json = False) -> None:
-    """Decode every block of a run's replay and check it."""
+    """Read and check every transition of a run's replay."""
     from eigen2.harness.commands import verify_replay
 
     facts = verify_replay(run, root, _warn)
@@ -588,11 +596,11 @@ def replay_verify(run: RunName, root: Root = Path("runs"), as_json: Json = False
 def sync_push(
     run: RunName,
     to: To = None,
-    verify: Annotated[bool, typer.Option("--verify", help="Read everything in the bucket back, and send again what is damaged there.")] = False,
+    verify: Annotated[bool, typer.Option("--verify", help="Read everything in the bucket back, and upload damaged objects again.")] = False,
     root: Root = Path("runs"),
     as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Send what the bucket lacks of a run."""
+    """Upload what the bucket lacks of a run."""
     from eigen2.harness.directory import find_run
     from eigen2.harness.sync import cloud_of, push_run, push_text
 
@@ -605,11 +613,11 @@ def sync_push(
 
 @sync_app.command("pull")
 def sync_pull(
-    run: Annotated[str, typer.Argument(help="A run in a bucket, e.g. gs://BUCKET/PREFIX/RUN; or a run here that has a cloud.")],
+    run: Annotated[str, typer.Argument(help="A run in a bucket, e.g. gs://BUCKET/PREFIX/RUN; or a local run that has a cloud.url.")],
     root: Root = Path("runs"),
     as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Bring everything a bucket holds of a run."""
+    """Download everything a bucket holds of a run."""
     from eigen2.harness.sync import pull_named
 
     facts = pull_named(run, root, _console(as_json))
@@ -621,11 +629,11 @@ def sync_pull(
 def sync_status(
     run: RunName,
     to: To = None,
-    verify: Annotated[bool, typer.Option("--verify", help="Read everything in the bucket and check its hash.")] = False,
+    verify: Annotated[bool, typer.Option("--verify", help="Read everything in the bucket and check the hashes.")] = False,
     root: Root = Path("runs"),
     as_json: Json = False,
 ) -> None:  # fmt: skip
-    """What a bucket holds of a run, beside what is here."""
+    """Compare what a bucket and this machine hold of a run."""
     from eigen2.harness.directory import find_run
     from eigen2.harness.sync import cloud_of, status_text, sync_facts
 
@@ -641,10 +649,10 @@ def sync_status(
 @pwm_app.command("parity")
 def pwm_parity(
     presets: Annotated[list[str] | None, typer.Argument(metavar="[PRESET]...", help="e.g. pwm_5M pwm_48M; all when none is named.", show_default=False)] = None,
-    env: Annotated[str, typer.Option("--env", help="The task whose sizes are used.")] = "dflex_ant",
+    env: Annotated[str, typer.Option("--env", help="The task whose observation and action sizes are used.")] = "dflex_ant",
     as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Do mlp and flow have the same number of parameters, within 1 %?"""
+    """Check that MLP and flow presets have the same number of parameters, within 1 %."""
     from eigen2.algorithms.pwm.parity import parity_facts, parity_table, require_parity
 
     facts = parity_facts(presets or [], env)

@@ -22,7 +22,7 @@ from eigen2.envs.config import GymConfig, TradingConfig
 from eigen2.envs.control.config import ControlConfig, TasksConfig
 from eigen2.errors import ConfigError
 from eigen2.replay.config import ReplayConfig
-from eigen2.section import OPERATES, STORED, Section, computing, constants, retired_keys
+from eigen2.section import OPERATES, STORED, Section, computing, constants, retired_keys, value_rule
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
@@ -39,21 +39,22 @@ class RunConfig(Section):
     grace_seconds: float = Field(60.0, ge=0, json_schema_extra=OPERATES)
     """After a signal, how long the step in progress may take before it is dropped."""
     stall_minutes: float = Field(10.0, ge=0, json_schema_extra=OPERATES)
-    """Warn when a phase makes no progress for so long, and write down where every thread is; 0: never."""
+    """Warn when a phase makes no progress for this long, and log the stack of every thread; 0: never."""
     stall_abort: bool = Field(False, json_schema_extra=OPERATES)
     """End a run that makes no progress for `stall_minutes` with exit code 75, so that it can be resumed."""
     keep_data: bool = Field(True, json_schema_extra=OPERATES)
-    """Keep a copy of your own data file inside the run, so that it resumes where the file is not. A copy that a run has
-    stays."""
+    """Keep a copy of your data file inside the run, so that it resumes without the file. An existing copy is never
+    deleted."""
     report: bool = Field(True, json_schema_extra=OPERATES)
-    """Write report.html, a page to look at, when a run ends or is stopped."""
+    """Write report.html when a run ends or is stopped."""
 
 
 class CheckpointConfig(Section):
     every: int = Field(1, ge=1, json_schema_extra=OPERATES)
     """Steps between checkpoints; the last step always gets one."""
     parity: float = Field(0.0, ge=0, le=0.5, json_schema_extra=OPERATES)
-    """Share of parity beside the objects of a checkpoint, e.g. 0.05: one of twenty may be damaged and is computed again."""
+    """Parity data stored with a checkpoint, as a share of its objects: with 0.05, one damaged object in twenty can be
+    recovered."""
 
 
 class CloudConfig(Section):
@@ -63,34 +64,35 @@ class CloudConfig(Section):
     max_mbps: float | None = Field(None, gt=0, json_schema_extra=OPERATES)
     """Upload at most this many megabits a second."""
     exclude: tuple[str, ...] = Field((), json_schema_extra=OPERATES)
-    """Patterns of files that stay here, e.g. [tensorboard/, '*.html']; what a resume needs is always sent."""
+    """Patterns of files that are not uploaded, e.g. [tensorboard/, '*.html']; what a resume needs is always
+    uploaded."""
     drain_seconds: float = Field(300.0, ge=0, json_schema_extra=OPERATES)
     """At the end of a run, how long to wait for the last uploads."""
     lease_seconds: float = Field(120.0, ge=5, json_schema_extra=OPERATES)
-    """A machine that has not been heard of for so long may be replaced by another."""
+    """After this long without renewal, another machine may take over the run's lease."""
     timeout_seconds: float = Field(120.0, ge=1, json_schema_extra=OPERATES)
-    """A request that takes longer is given up and tried again."""
+    """Timeout of a request; it is then retried."""
 
 
 class MemoryConfig(Section):
     verbose: int = Field(0, ge=0, json_schema_extra=OPERATES)
-    """Steps between accounts of memory on the console: snapshot, trend and growth; 0: none. memory.jsonl has them all."""
+    """Print memory use and its growth every n steps; 0: never. memory.jsonl always has them."""
 
 
 class Config(Section):
     seed: int = Field(7, ge=0, lt=2**63)
-    """Root of every random stream."""
+    """Root seed; every random number of the run derives from it."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     """auto takes CUDA, then MPS, then the CPU."""
     threads: int = Field(1, ge=1)
-    """Torch threads; more than one helps only large networks on idle cores."""
+    """PyTorch threads; more than one helps only large networks on idle cores."""
     cluster: Literal["inline", "processes"] = Field("inline", json_schema_extra=OPERATES)
-    """Where agents are evaluated."""
+    """Evaluate agents in this process (inline) or in worker processes."""
     workers: int = Field(2, ge=1, json_schema_extra=OPERATES)
-    """Processes when cluster=processes; results do not depend on it."""
+    """Worker processes for cluster=processes; results do not depend on the number."""
     track: tuple[Literal["tensorboard", "wandb", "trackio"], ...] = Field((), json_schema_extra=OPERATES)
-    """Where metrics are shown besides: track=tensorboard,wandb,trackio. Event files in RUN/tensorboard, Weights & Biases
-    (offline without an API key), the local trackio; off: nowhere."""
+    """Trackers that also get the metrics, e.g. track=tensorboard,wandb,trackio: event files in RUN/tensorboard,
+    Weights & Biases (offline without an API key), local trackio; off: none."""
     alg: SerializeAsAny[AlgorithmConfig]
     env: Annotated[TradingConfig | GymConfig | ControlConfig | TasksConfig, Field(discriminator="kind")]
     run: RunConfig = RunConfig()
@@ -370,6 +372,6 @@ def _sentence(error: Any, prefix: str) -> str:
     key = prefix + ".".join(str(part) for part in error["loc"] if part not in kinds)
     if error["type"] == "extra_forbidden":
         return f"unknown key `{key}`"
-    message = error["msg"].removeprefix("Value error, ")
+    key = key.removesuffix(".")
     given = "" if error["type"] in ("missing", "value_error") else f" (it is {error['input']!r})"
-    return f"`{key.removesuffix('.')}`: {message}{given}"
+    return f"`{key}`: {value_rule(error)}{given}"

@@ -13,6 +13,8 @@ stored config with any value reads, and `retired_keys` says what the run goes on
 and go on with their own value in a version that has another.
 """
 
+import difflib
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -204,3 +206,30 @@ def _own_file(field: FieldInfo) -> OwnFile | None:
 def _mark(field: FieldInfo, name: str) -> Any:
     extra = field.json_schema_extra
     return extra.get(name, ()) if isinstance(extra, dict) else ()
+
+
+RULES = {
+    "greater_than_equal": "must be at least {ge}",
+    "greater_than": "must be more than {gt}",
+    "less_than_equal": "must be at most {le}",
+    "less_than": "must be less than {lt}",
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "must be a whole number"),
+    **dict.fromkeys(("float_type", "float_parsing"), "must be a number"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "must be true or false"),
+    "string_type": "must be text",
+}
+"""Of pydantic's kinds of errors, what a value must be."""
+
+
+def value_rule(error: Any) -> str:
+    """What pydantic found wrong with a value, in a user's words."""
+    kind, limits = error["type"], error.get("ctx", {})
+    if rule := RULES.get(kind):
+        return rule.format(**limits)
+    if kind == "literal_error":
+        names = re.findall(r"'([^']*)'", limits["expected"])
+        near = difflib.get_close_matches(str(error["input"]), names, n=1, cutoff=0.75)
+        return f"must be {limits['expected']}" + (f", did you mean `{near[0]}`?" if near else "")
+    if kind == "tuple_type":
+        return f"must be a list, e.g. [{error['input']}]"
+    return str(error["msg"].removeprefix("Value error, "))

@@ -87,6 +87,13 @@ def test_states_come_from_run_json_and_the_lock(root: Path) -> None:
     assert state(run) == "damaged"
 
 
+def test_a_large_score_is_no_damage(root: Path) -> None:
+    with (root / "one" / "metrics.jsonl").open("a", encoding="utf-8") as log:
+        log.write('{"step": 3, "best_score": -7.4e30}\n')
+    (found,) = chosen_runs(root, {"name": ["one"]})
+    assert (found["state"], found["best"]) == ("done", -7.4e30)
+
+
 def test_a_process_that_got_the_number_of_a_dead_one_is_not_taken_for_it(root: Path) -> None:
     note(root / "one", status="running")
     sign(root / "one", since=1_000_000)

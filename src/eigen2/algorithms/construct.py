@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from eigen2.errors import ConfigError
+from eigen2.section import value_rule
 
 Made = TypeVar("Made")
 
@@ -46,4 +47,4 @@ def _check_type(value: Any, annotation: Any, key: str) -> None:
     try:
         TypeAdapter(annotation, config=ConfigDict(arbitrary_types_allowed=True)).validate_python(value)
     except ValidationError as error:
-        raise ConfigError(f"`{key}`: {error.errors()[0]['msg']} (it is {value!r})") from error
+        raise ConfigError(f"`{key}`: {value_rule(error.errors()[0])} (it is {value!r})") from error

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from eigen2.cloud.bucket import Bucket, Corrupted, NotThere, Source
 from eigen2.cloud.names import MANIFESTS, object_key, object_name
-from eigen2.cloud.pace import Throttle, side_by_side
+from eigen2.cloud.pace import Throttle, in_parallel
 from eigen2.errors import DamagedStateError
 from eigen2.store.layout import MANIFEST_LIMIT
 from eigen2.store.manifest import Manifest, from_bytes
@@ -154,7 +154,7 @@ class Image:
             there.unproven.pop(name, None)
             self._proven.pop(name, None)
 
-        side_by_side(names, drop, threads, self.stop, self.use)
+        in_parallel(names, drop, threads, self.stop, self.use)
 
     def damaged_objects(self, threads: int) -> list[str]:
         """Names of the objects that are not what their names say: all are read. They no longer count as being there."""
@@ -168,7 +168,7 @@ class Image:
                 if not good:
                     damaged.append(name)
 
-        side_by_side(list(there.objects), check, threads, self.stop)
+        in_parallel(list(there.objects), check, threads, self.stop)
         for name in damaged:
             del there.objects[name]
             self._proven.pop(name, None)

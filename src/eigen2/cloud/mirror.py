@@ -15,7 +15,7 @@ from pathlib import Path
 from eigen2.cloud.bucket import Bucket, Source
 from eigen2.cloud.files import PERIOD, Files
 from eigen2.cloud.image import HASH, Image, parse_manifests
-from eigen2.cloud.pace import side_by_side
+from eigen2.cloud.pace import in_parallel
 from eigen2.cloud.pins import Pins
 from eigen2.cloud.words import size_words
 from eigen2.errors import DamagedStateError
@@ -274,7 +274,7 @@ class Mirror:
                     raise
                 bad[ref.hash] = damage
 
-        side_by_side(missing, put, self.threads, self.stop, self.image.use)
+        in_parallel(missing, put, self.threads, self.stop, self.image.use)
         batch.leave_out(bad)
         return [ref for ref in missing if ref.hash not in bad]
 

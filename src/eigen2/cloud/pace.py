@@ -56,7 +56,7 @@ class Throttle:
             raise Abandoned
 
 
-def within(seconds: float, work: Callable[[], Result], where: str) -> Result:
+def with_timeout(seconds: float, work: Callable[[], Result], where: str) -> Result:
     """What `work` returns or raises; Unreachable when it takes longer. It then goes on in a thread that nobody waits for."""
     outcome: Future[Result] = Future()
 
@@ -73,7 +73,7 @@ def within(seconds: float, work: Callable[[], Result], where: str) -> Result:
         raise Unreachable(f"{where} did not answer within {seconds:.0f} s.") from None
 
 
-def side_by_side(
+def in_parallel(
     items: Sequence[Item], work: Callable[[Item], None], threads: int, stop: threading.Event,
     used: Callable[[float], None] = lambda seconds: None,
 ) -> None:  # fmt: skip

@@ -16,7 +16,7 @@ from typing import Any
 from eigen2.cloud.bucket import Bucket, Corrupted, NotThere
 from eigen2.cloud.lease import NAME as LEASE
 from eigen2.cloud.names import FACTS, LOCKS, MANIFESTS, PINS, is_plain, object_key, object_name
-from eigen2.cloud.pace import side_by_side
+from eigen2.cloud.pace import in_parallel
 from eigen2.errors import ConfigError, DamagedStateError
 from eigen2.store.bounded_json import load_bounded
 from eigen2.store.checkpoints import Checkpoints
@@ -223,7 +223,7 @@ class Puller:
                 self.show(done, total)
 
         with objects.batch():
-            side_by_side(missing, fetch, THREADS, self.stop)
+            in_parallel(missing, fetch, THREADS, self.stop)
 
     def _facts(self) -> None:
         """Facts, logs and their tails, the best agent, and the series that evaluations name."""

@@ -15,7 +15,7 @@ from eigen2.cloud.bucket import NotThere, Refused, Unreachable
 from eigen2.cloud.files import PERIOD
 from eigen2.cloud.lease import Lease, LeaseLost
 from eigen2.cloud.mirror import THREADS, Mirror
-from eigen2.cloud.pace import Abandoned, Backoff, within
+from eigen2.cloud.pace import Abandoned, Backoff, with_timeout
 from eigen2.cloud.pieces import PIECE
 from eigen2.cloud.words import size_words
 from eigen2.errors import ConfigError, DamagedStateError, RunGone
@@ -148,7 +148,7 @@ class Uploader:
 
     def _release(self) -> None:
         try:
-            within(RELEASE_SECONDS, self.lease.release, "the server")
+            with_timeout(RELEASE_SECONDS, self.lease.release, "the server")
         except FAILURES:
             # It expires by itself.
             return

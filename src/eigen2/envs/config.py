@@ -39,7 +39,7 @@ class TradingConfig(MarketConfig, EnvConfig):
     max_new_positions: int = Field(1, ge=1)
     """Positions opened per day at most; the largest coefficients win."""
     max_holding_days: int = Field(20, ge=1)
-    """A position is closed after this many days."""
+    """Positions are closed after this many days."""
     threshold: float = Field(0.5, ge=0.0)
     """A coefficient in [-1, 1] above this asks to open a position."""
     target_low: float = Field(0.02, gt=0.0)
@@ -47,8 +47,8 @@ class TradingConfig(MarketConfig, EnvConfig):
     target_high: float = Field(0.50, gt=0.0)
     """Highest sale target."""
     target_fill: Literal["next_day", "same_close"] = Field("next_day", json_schema_extra=before("same_close"))
-    """Where prices have no opens, a position that closes at its target is sold: next_day, at the next fill, as every other
-    order; same_close, at the very close that told so, as the first versions had it."""
+    """For prices without opens, when a position that reached its target is sold. next_day: at the next close, like
+    every other order; same_close: at the close that reached it, as in the first versions."""
     position_fraction: float = Field(0.10, gt=0.0, le=1.0)
     """Share of equity a new position takes: there are ceil(1 / this) slots, and each new position takes an equal
     share of the cash that is free for the empty ones (orders and original)."""
@@ -91,9 +91,9 @@ class GymConfig(EnvConfig):
     id: Annotated[str, MayImport(lambda id: ":" in id)] = "Pendulum-v1"
     """Any registered Gymnasium environment with a continuous action space; `module:Name-v0` imports the module first."""
     max_episode_steps: int | None = Field(None, ge=1)
-    """Cuts episodes shorter than the environment's own limit."""
+    """Step limit of an episode; null: the environment's own."""
     kwargs: dict[str, Any] = {}
-    """What the environment is made with, e.g. {gravity: 1.62} or env.kwargs.gravity=1.62."""
+    """Keyword arguments of gymnasium.make, e.g. {gravity: 1.62} or env.kwargs.gravity=1.62."""
 
     @property
     def label(self) -> str:

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, NoReturn
 
 import gymnasium
 import numpy as np
@@ -14,7 +14,7 @@ import numpy.typing as npt
 from gymnasium import spaces
 
 from eigen2.envs.config import GymConfig
-from eigen2.errors import ConfigError
+from eigen2.errors import ConfigError, DataError, Eigen2Error, is_out_of_memory
 
 GymEnv = gymnasium.Env[Any, Any]
 _made: set[str] = set()
@@ -39,7 +39,7 @@ def make_gym(config: GymConfig) -> GymEnv:
     except TypeError as error:
         # Whatever else is wrong inside the environment is not about the settings.
         if "argument" not in str(error) or not config.kwargs:
-            raise
+            refuse_fault(config.id, "its constructor", error)
         raise ConfigError(f"env.id={config.id} does not take env.kwargs={config.kwargs}: {error}") from error
     except ModuleNotFoundError as error:
         module = config.id.partition(":")[0]
@@ -57,6 +57,8 @@ def make_gym(config: GymConfig) -> GymEnv:
         ) from error
     except gymnasium.error.Error as error:
         raise ConfigError(f"env.id={config.id} cannot be made: {error}") from error
+    except Exception as error:  # noqa: BLE001 - the user's own code
+        refuse_fault(config.id, "its constructor", error)
     try:
         _check_spaces(config.id, env)
     except ConfigError:
@@ -64,6 +66,15 @@ def make_gym(config: GymConfig) -> GymEnv:
         raise
     _made.add(config.id)
     return env
+
+
+def refuse_fault(name: str, where: str, error: Exception) -> NoReturn:
+    """Raise what an environment raised, in one sentence that names it."""
+    if isinstance(error, Eigen2Error) or is_out_of_memory(error):
+        raise error
+    raise DataError(
+        f"env.id={name} failed in {where}: {type(error).__name__}: {error}; --debug shows the traceback"
+    ) from error
 
 
 def drawn_gym(config: GymConfig) -> GymEnv:
@@ -136,13 +147,15 @@ def _check_spaces(name: str, env: GymEnv) -> None:
     action, observation = env.action_space, env.observation_space
     if not isinstance(action, spaces.Box):
         raise ConfigError(
-            f"env.id={name} has the action space {action}: agents here act in continuous spaces (Box); "
+            f"env.id={name} has the action space {action}: Eigen2's agents need continuous actions (Box); "
             "choose an environment with continuous actions, e.g. Pendulum-v1"
         )
     if not np.issubdtype(action.dtype, np.floating) or not action.is_bounded():
-        raise ConfigError(f"env.id={name} has the action space {action}: a bounded float Box is needed")
+        raise ConfigError(
+            f"env.id={name} has the action space {action}: a Box of floats with finite bounds is needed"
+        )
     if not isinstance(observation, spaces.Box):
         raise ConfigError(
-            f"env.id={name} has the observation space {observation}: a Box is needed; wrap it, e.g. with "
-            "gymnasium.wrappers.FlattenObservation"
+            f"env.id={name} has the observation space {observation}: a Box is needed; register the environment wrapped, "
+            "e.g. in gymnasium.wrappers.FlattenObservation"
         )

@@ -117,7 +117,7 @@ def _found(name: str | None, root: Path) -> Run:
         left = run_paths(root)
         if not left:
             raise ConfigError(
-                f"There is no run in {root.absolute()} to continue; start one with `eigen2 train`."
+                f"There is no run in {root.absolute()}; start one with `eigen2 train`, or name another directory with --log-dir."
             )
         return _existing(left[-1].resolve())
     if "://" in name:
@@ -145,7 +145,9 @@ def named_run(
 def _existing(path: Path) -> Run:
     run = Run(path)
     if not run.config_file.is_file():
-        raise ConfigError(f"{path} is not a run directory: it has no config.yaml.")
+        raise ConfigError(
+            f"{path} is not a run directory: it has no config.yaml; `eigen2 runs` lists the runs."
+        )
     check_layout(path)
     return run
 

@@ -1,5 +1,6 @@
 """Which run is which: every run below a directory and how it stands, from files alone."""
 
+import math
 import os
 import stat
 import time
@@ -132,8 +133,9 @@ def _share(step: Any, steps: Any) -> float | None:
 
 
 def _is_number(value: object) -> bool:
-    known = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 2**63
-    return known or value is None
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return value is None or (isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63)
 
 
 def _age(run: Run) -> float | None:

@@ -60,9 +60,9 @@ class Cloud:
     def probe(self) -> datetime:
         """Store, read and delete an object; returns the server's time."""
         from eigen2.cloud.opening import probe
-        from eigen2.cloud.pace import within
+        from eigen2.cloud.pace import with_timeout
 
-        self.now = within(PROBE_SECONDS, lambda: probe(self.bucket), self.location.url)
+        self.now = with_timeout(PROBE_SECONDS, lambda: probe(self.bucket), self.location.url)
         return self.now
 
     def lease(self, run: Run) -> "Lease":
@@ -75,12 +75,12 @@ class Cloud:
 
     def give_back(self) -> None:
         from eigen2.cloud.bucket import Corrupted, NotThere, Refused, Unreachable
-        from eigen2.cloud.pace import within
+        from eigen2.cloud.pace import with_timeout
 
         if self._lease is not None and self._lease.held:
             # Out of reach, it expires by itself.
             with suppress(Unreachable, Refused, NotThere, Corrupted):
-                within(GIVE_BACK_SECONDS, self._lease.release, self.location.url)
+                with_timeout(GIVE_BACK_SECONDS, self._lease.release, self.location.url)
 
     def mirror(self, run: Run) -> "Mirror":
         from eigen2.cloud.mirror import Mirror

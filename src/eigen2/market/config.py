@@ -33,10 +33,10 @@ class MarketConfig(Section):
     """A sample (sp20, ohlcv5, etf23), a synthetic market (planted_reversal, planted_momentum, planted_lead_lag,
     shuffled, random_walk), a CSV/parquet file, or a folder of one such file per symbol."""
     day_first: bool | None = Field(None, json_schema_extra=OPERATES)
-    """How your file writes 03/01/2020: true for 3 January, false for March 1; null: as its other dates tell."""
+    """How your file writes 03/01/2020. true: 3 January; false: March 1; null: decided from its other dates."""
     judge_series: bool = Field(True, json_schema_extra=before(False))
-    """Refuse a file with series that cannot be prices of one kind: volumes, one series under two names, days to come;
-    false for a file that you know better."""
+    """Refuse a file whose series cannot be prices: volumes, one series under two names, dates in the future. Set
+    false if you know that the file is right."""
     window: int = Field(64, ge=2)
     """Days of history an observation may look back on."""
     features: tuple[FeatureName, ...] = (
@@ -47,7 +47,7 @@ class MarketConfig(Section):
     tradable: tuple[str, ...] | None = None
     """Symbols that may be traded; null means all that are not `context`."""
     context: tuple[str, ...] = ()
-    """Symbols that are only looked at (indices, macro series)."""
+    """Symbols that are observed but never traded (indices, macro series)."""
     start: str | None = None
     """First date used, e.g. 2010-01-01."""
     end: str | None = None

@@ -44,8 +44,10 @@ def too_few_days(days: int, config: MarketConfig, name: str, frequency: Frequenc
         if 10 <= year < 252
         else ""
     )
+    limits = [f"env.{end}={date}" for end in ("start", "end") if (date := getattr(config, end))]
+    within = f" with {' '.join(limits)}" if limits else ""
     return (
-        f"{name} has {days} {frequency.period}s, but {days_needed(config)} are needed: {history_days(config)} of "
+        f"{name} has {days} {frequency.period}s{within}, but {days_needed(config)} are needed: {history_days(config)} of "
         f"history, {MIN_TRAINING_DAYS} to train, {config.validation_days} to validate, {config.holdout_days} held out "
         f"and 2 x {config.embargo_days} between them; give more {frequency.period}s or lower env.window, "
         f"env.validation_days or env.holdout_days{shorter}"

@@ -7,8 +7,8 @@ from eigen2.section import OPERATES, Section
 
 class ReplayConfig(Section):
     capacity: int = Field(50_000, ge=1)
-    """Transitions kept; older ones leave in order."""
+    """Transitions kept; the oldest are dropped first."""
     every: int = Field(1, ge=1, json_schema_extra=OPERATES)
-    """The replay is part of every n-th checkpoint; the final one always has it."""
+    """Save the replay with every n-th checkpoint; the final one always has it."""
     compress: bool = Field(True, json_schema_extra=OPERATES)
-    """Byte shuffle and zstd for what is written to disk."""
+    """Compress the replay on disk (byte shuffle and zstd)."""

@@ -29,8 +29,8 @@ from eigen2.store.state import fingerprint
         ("sac", {"buffer_size": 10}, "alg.settings.buffer_size cannot be set"),
         ("td3", {"n_steps": 3}, "alg.settings.n_steps cannot be set"),
         ("ppo", {"tensorboard_log": "logs"}, "alg.settings.tensorboard_log cannot be set"),
-        ("ppo", {"batch_size": "many"}, "`alg.settings.batch_size`: Input should be a valid integer"),
-        ("sac", {"gamma": "two"}, "`alg.settings.gamma`: Input should be a valid number"),
+        ("ppo", {"batch_size": "many"}, "`alg.settings.batch_size`: must be a whole number"),
+        ("sac", {"gamma": "two"}, "`alg.settings.gamma`: must be a number"),
         ("sac", {"train_freq": [1, "week"]}, "SAC refuses `alg.settings=.*week"),
     ],
 )

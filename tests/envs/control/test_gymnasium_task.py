@@ -9,7 +9,7 @@ from gymnasium.wrappers import FrameStackObservation, TransformObservation
 from eigen2.envs.config import GymConfig
 from eigen2.envs.control.environments import Environments, Task
 from eigen2.envs.control.gymnasium_task import GymnasiumTask, stacked_rows
-from eigen2.errors import DamagedStateError
+from eigen2.errors import DamagedStateError, DataError
 
 
 @pytest.fixture(params=["Pendulum-v1", "MountainCarContinuous-v0"])
@@ -130,3 +130,54 @@ def test_windows_over_a_market_are_stacks_of_days() -> None:
 
 def test_vectors_are_no_stacks(task: GymnasiumTask) -> None:
     assert task.observation_rows is None
+
+
+class Faulty(gymnasium.Env[Any, Any]):
+    """Fails in one of the ways in which a first environment does."""
+
+    action_space = Box(-1, 1, (1,))
+    observation_space = Box(-np.inf, np.inf, (3,), np.float64)
+
+    def __init__(self, way: str) -> None:
+        self.way = way
+        if way == "init":
+            raise RuntimeError("no licence")
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        if self.way == "reset":
+            raise ConnectionError("socket closed")
+        return np.zeros(4 if self.way == "shape" else 3), {}
+
+    def step(self, action: Any) -> Any:
+        if self.way == "step":
+            raise ValueError("joint 3 exploded")
+        observation = np.full(3, 1e200 if self.way == "large" else 0.0)
+        return observation, None if self.way == "reward" else 0.0, False, False, {}
+
+
+@pytest.mark.parametrize(
+    ("way", "message"),
+    [
+        ("init", r"failed in its constructor: RuntimeError: no licence"),
+        ("reset", r"failed in reset\(\): ConnectionError: socket closed"),
+        ("shape", r"an observation of shape \(4,\), but its observation space has the shape \(3,\)"),
+        ("step", r"failed in step\(\): ValueError: joint 3 exploded"),
+        ("large", r"too large for float32"),
+        ("reward", r"failed in step\(\): TypeError"),
+    ],
+)
+def test_what_an_environment_does_wrong_is_said_with_its_name(
+    way: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = gymnasium.envs.registration.EnvSpec(
+        "Faulty-v0", entry_point=lambda **options: Faulty(**options), disable_env_checker=True
+    )
+    monkeypatch.setitem(gymnasium.registry, "Faulty-v0", spec)
+
+    def play() -> None:
+        environments = GymnasiumTask(GymConfig(id="Faulty-v0", kwargs={"way": way})).environments(1)
+        environments.reset([7])
+        environments.step(np.zeros((1, 1)))
+
+    with pytest.raises(DataError, match=f"env.id=Faulty-v0 .*{message}"):
+        play()

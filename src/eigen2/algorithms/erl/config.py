@@ -23,14 +23,14 @@ class ERLConfig(AlgorithmConfig):
 
     kind: Literal["erl"] = "erl"
     population: int = Field(16, ge=2)
-    """Agents; the number never changes during a run."""
+    """Number of agents."""
     generations: int = Field(25, ge=1, json_schema_extra=OPERATES)
-    """Rounds of evaluate, train, validate, evolve."""
+    """Generations; each evaluates, trains, validates and evolves the population."""
 
     windows: int = Field(16, ge=1)
-    """Episodes per agent and generation; the same start days (or episode seeds) for all agents, redrawn each time."""
+    """Episodes per agent and generation; all agents get the same start days (or seeds), redrawn each generation."""
     validation_windows: int = Field(8, ge=1)
-    """Fixed episodes on which champions are chosen, the same for the whole run."""
+    """Episodes on which the champion is chosen; the same for the whole run."""
     candidates: int | None = Field(None, ge=1)
     """Agents validated in each generation: the fittest learners first, then the fittest of the others; null is all."""
 
@@ -47,16 +47,16 @@ class ERLConfig(AlgorithmConfig):
     critic_lr: float = Field(2e-3, gt=0)
     """Learning rate of the critics."""
     gamma: float = Field(0.95, ge=0, lt=1)
-    """Discount of a day, or of a step of the environment."""
+    """Discount factor per day, or per environment step."""
     exploration: float = Field(0.1, ge=0)
-    """Deviation of the noise in `explore_episodes`, in units of half the action's range."""
+    """Standard deviation of the exploration noise, in units of half the action range."""
     direct_steps: int = Field(0, ge=0)
-    """Steps of the direct gradient through the accounting per learner and generation (markets only)."""
+    """Steps per learner and generation of the direct gradient, through the portfolio's returns (markets only)."""
 
     variation: Literal["cem", "layer", "tournament", "none"] = "cem"
-    """How new agents arise: cem samples around the better half's mean; layer blends parents and mutates elites; tournament
-    is for populations in which all agents learn: after each training, children of the fitter ones take the places of all
-    but the elites; none is gradient alone."""
+    """How new agents are made. cem: sampled around the mean of the better half; layer: blends of parents, and mutants
+    of elites; tournament: for populations in which all agents learn, children of tournament winners replace all but
+    the elites; none: gradient alone."""
     elites: int = Field(4, ge=1)
     """Best agents that survive unchanged."""
     crossover: float = Field(0.5, ge=0, le=1)
@@ -64,18 +64,18 @@ class ERLConfig(AlgorithmConfig):
     mutation_std: float = Field(0.05, gt=0)
     """Size of a mutation, in units of each layer's weights (not for cem)."""
     cem_std: float = Field(0.3, gt=0)
-    """Starting deviation of CEM's search distribution, in units of each layer's weights."""
+    """Initial standard deviation of CEM's search distribution, in units of each layer's weights."""
     stall_generations: int = Field(3, ge=1, json_schema_extra=CONSTANT)
     """Generations without a better validation before mutation grows."""
     stall_factor: float = Field(1.5, ge=1, json_schema_extra=CONSTANT)
     """Growth of mutation while validation stalls, up to four times; undone by an improvement."""
 
     hidden: int = Field(32, ge=4)
-    """Width of every layer."""
+    """Units of every hidden layer."""
     encoder_layers: int = Field(0, ge=0)
-    """Dilated convolutions after the pointwise layer; their reach doubles each time, within `env.window`."""
+    """Dilated convolutions over past days; the receptive field doubles with each and must fit into `env.window`."""
     block: int = Field(4, ge=1)
-    """Agents computed together: the unit of work for workers and the bound on memory."""
+    """Agents evaluated together; fewer need less memory."""
 
     # Constants of the algorithm, some of them other on markets than on control tasks.
 

@@ -15,5 +15,5 @@ def episode_does_not_fit(env: TradingConfig, days: int, split: str) -> str:
     settlement = episode_steps(env) - env.trading_days
     return (
         f"An episode of {env.trading_days} + {settlement} days does not fit into the {days} {split} days; lower "
-        "env.trading_days or give more days."
+        f"env.trading_days or {'give more days' if split == 'train' else f'raise env.{split}_days'}."
     )

@@ -13,7 +13,7 @@ from eigen2.section import CONSTANT, Section, was
 
 class FlowConfig(Section):
     integrator: Literal["euler", "heun"] = "euler"
-    """Heun is second order and evaluates the velocity twice per substep."""
+    """ODE integrator; heun is second order and evaluates the velocity twice per substep."""
     substeps: int = Field(2, ge=1)
     """Integration steps per transition."""
     time: Literal["uniform", "midpoint"] = Field("uniform", json_schema_extra=CONSTANT)
@@ -40,7 +40,7 @@ class ModelConfig(Section):
     reward_bins: int = Field(101, ge=2, json_schema_extra=CONSTANT)
     """Bins of two_hot."""
     learning_rate: float = Field(3e-4, gt=0)
-    """Learning rate at the beginning."""
+    """Initial learning rate."""
     clip: float = Field(20.0, gt=0, json_schema_extra=CONSTANT)
     """Largest gradient norm."""
     updates: int = Field(8, ge=1)
@@ -65,7 +65,7 @@ class ActorConfig(Section):
     units: tuple[int, ...] = (400, 200, 100)
     """Widths of the hidden layers."""
     learning_rate: float = Field(5e-4, gt=0)
-    """Learning rate at the beginning."""
+    """Initial learning rate."""
     beta1: float = Field(0.7, ge=0, lt=1, json_schema_extra=CONSTANT)
     """Adam's decay of the mean gradient."""
     beta2: float = Field(0.95, ge=0, lt=1, json_schema_extra=CONSTANT)
@@ -88,7 +88,7 @@ class CriticConfig(Section):
     units: tuple[int, ...] = (400, 200)
     """Widths of the hidden layers."""
     learning_rate: float = Field(5e-4, gt=0)
-    """Learning rate at the beginning."""
+    """Initial learning rate."""
     clip: float = Field(100.0, gt=0, json_schema_extra=CONSTANT)
     """Largest norm of the gradient."""
     epochs: int = Field(8, ge=1)
@@ -103,9 +103,9 @@ class CriticConfig(Section):
 
 class PretrainConfig(Section):
     replay: Path | None = None
-    """Whose replay the world model is fitted to before the first iteration: a run, or RUN/checkpoints/final.json."""
+    """Fit the world model to this replay before the first iteration: a run, or RUN/checkpoints/final.json."""
     updates: int = Field(10_000, ge=1)
-    """Gradient steps on it."""
+    """Gradient steps of pretraining."""
 
 
 class MultiTaskConfig(Section):
@@ -132,15 +132,15 @@ class PWMConfig(AlgorithmConfig):
     iterations: int = Field(15_000, ge=1)
     """Rounds of collecting, model training and policy training."""
     environments: int = Field(128, ge=1)
-    """Copies of the environment that collect experience together."""
+    """Copies of the environment that collect data in parallel."""
     steps: int = Field(16, ge=1)
     """Steps each environment takes per iteration."""
     random_steps: int = Field(64, ge=1)
     """Uniformly random steps per environment before the first iteration."""
     horizon: int = Field(16, ge=1)
-    """Steps of model training sequences and of imagination."""
+    """Length of training sequences and of imagined rollouts, in steps."""
     gamma: float = Field(0.99, gt=0, lt=1)
-    """Discount of a step of the environment."""
+    """Discount factor per environment step."""
     final_lr_scale: float = Field(0.02, gt=0, le=1, json_schema_extra=CONSTANT | was("final_rate"))
     """Learning rates fall linearly to this fraction of their start at the last iteration."""
     evaluate_every: int = Field(100, ge=1)

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 class SB3Config(AlgorithmConfig):
     kind: Literal["sb3"] = "sb3"
     algorithm: Literal["sac", "td3", "ppo"] = "sac"
-    """Which of SB3's."""
+    """Which algorithm of Stable-Baselines3."""
     env_steps: int = Field(20_000, ge=1, json_schema_extra=OPERATES)
-    """Length of the run, rounded up to whole steps. All schedules are constant, so nothing computed depends on it."""
+    """Environment steps of the whole run, rounded up to whole rounds; can be raised at a resume."""
     steps_per_round: int = Field(1_000, ge=1)
-    """Environment steps in one step of the run, after which it can be saved; PPO takes its n_steps instead."""
+    """Environment steps per round, after which the run can be saved; PPO uses its n_steps instead."""
     settings: dict[str, Any] = {}
-    """Arguments of SB3's constructor, e.g. {learning_rate: 0.001}; action_noise is the deviation of Gaussian noise."""
+    """Arguments of SB3's constructor, e.g. {learning_rate: 0.001}; action_noise is the std of Gaussian noise."""
     evaluate_every: int = Field(1, ge=1)
-    """Steps of the run between evaluations, by which the best policy is chosen."""
+    """Rounds between evaluations, by which the best policy is chosen."""
     evaluate_episodes: int = Field(5, ge=1)
     """Episodes of each evaluation."""
 

@@ -30,7 +30,7 @@ class TasksConfig(EnvConfig):
 
     kind: Literal["tasks"] = "tasks"
     replays: tuple[Path, ...] = ()
-    """Runs, or RUN/checkpoints/*.json, whose replays are the data; several of one task are united."""
+    """Runs, or RUN/checkpoints/*.json, whose replays are the data; several of one task are joined."""
     tasks: tuple[Annotated[ControlConfig | GymConfig, Field(discriminator="kind")], ...] = ()
     """The task of each replay; read from the runs' own configs when a run starts."""
 

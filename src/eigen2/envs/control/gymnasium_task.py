@@ -28,7 +28,7 @@ from eigen2.envs.control.environments import (
     checked_seeds,
     stretched,
 )
-from eigen2.envs.gym import GymEnv, drawn_gym, make_gym, rendered
+from eigen2.envs.gym import GymEnv, drawn_gym, make_gym, refuse_fault, rendered
 from eigen2.errors import DamagedStateError, DataError
 
 PROBED_STEPS = 4
@@ -131,7 +131,7 @@ class GymnasiumEnvironments(Environments):
         for i in np.flatnonzero(self._playing).tolist():
             successor[i], reward[i], terminated[i], truncated[i] = self._act(i, wide[i])
         if not np.isfinite(reward).all():
-            raise DataError(f"env.id={self.task.name} returned a reward that is not finite")
+            raise DataError(f"env.id={self.task.name} returned a reward that is not finite (NaN or infinite)")
         truncated &= ~terminated
         self.observation = successor.copy()
         ended = np.flatnonzero(terminated | truncated).tolist()
@@ -195,15 +195,31 @@ class GymnasiumEnvironments(Environments):
         return self._reset(i, seeds.integer(*self._stream, i, int(self._episodes[i])) % 2**31)
 
     def _reset(self, i: int, seed: int) -> Floats32:
-        observation, _ = self._envs[i].reset(seed=seed)
+        try:
+            observation, _ = self._envs[i].reset(seed=seed)
+        except Exception as error:  # noqa: BLE001 - the user's own code
+            refuse_fault(self.task.name, "reset()", error)
         return self._checked(observation)
 
     def _act(self, i: int, action: NDArray[Any]) -> tuple[Floats32, float, bool, bool]:
-        observation, reward, terminated, truncated, _ = self._envs[i].step(action)
-        return self._checked(observation), float(reward), terminated, truncated
+        try:
+            observation, reward, terminated, truncated, _ = self._envs[i].step(action)
+            earned = float(reward)
+        except Exception as error:  # noqa: BLE001 - the user's own code
+            refuse_fault(self.task.name, "step()", error)
+        return self._checked(observation), earned, terminated, truncated
 
     def _checked(self, observation: Any) -> Floats32:
-        flat = np.asarray(observation, np.float32).reshape(-1)
+        with np.errstate(over="ignore"):
+            flat = np.asarray(observation, np.float32).reshape(-1)
+        if flat.size != self.task.observation_size:
+            raise DataError(
+                f"env.id={self.task.name} returned an observation of shape {np.shape(observation)}, but its observation "
+                f"space has the shape {self.task.observation_shape}"
+            )
         if not np.isfinite(flat).all():
-            raise DataError(f"env.id={self.task.name} returned an observation that is not finite")
+            raise DataError(
+                f"env.id={self.task.name} returned an observation that is not finite (NaN, infinite, or too large for "
+                "float32)"
+            )
         return flat

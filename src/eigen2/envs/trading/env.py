@@ -14,6 +14,7 @@ from eigen2.envs.trading.episodes import episode_starts
 from eigen2.envs.trading.observation import ACCOUNT_FEATURES, POSITION_FEATURES, Observation
 from eigen2.errors import ConfigError
 from eigen2.market.data import MarketData
+from eigen2.section import value_rule
 
 ObservationDict = dict[str, npt.NDArray[Any]]
 Action = npt.NDArray[np.floating]
@@ -60,7 +61,7 @@ def trading_config(options: dict[str, Any]) -> TradingConfig:
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"]) or "the combination of options"
-        raise ConfigError(f"eigen2/Trading-v0 cannot use {name}: {first['msg']}") from error
+        raise ConfigError(f"eigen2/Trading-v0 cannot use {name}: {value_rule(first)}") from error
 
 
 def draw_episode(
