@@ -57,7 +57,7 @@ def make_gym(config: GymConfig) -> GymEnv:
         ) from error
     except gymnasium.error.Error as error:
         raise ConfigError(f"env.id={config.id} cannot be made: {error}") from error
-    except Exception as error:  # noqa: BLE001 - the user's own code
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's own code
         refuse_fault(config.id, "its constructor", error)
     try:
         _check_spaces(config.id, env)
@@ -68,7 +68,7 @@ def make_gym(config: GymConfig) -> GymEnv:
     return env
 
 
-def refuse_fault(name: str, where: str, error: Exception) -> NoReturn:
+def refuse_fault(name: str, where: str, error: Exception | SystemExit) -> NoReturn:
     """Raise what an environment raised, in one sentence that names it."""
     if isinstance(error, Eigen2Error) or is_out_of_memory(error):
         raise error

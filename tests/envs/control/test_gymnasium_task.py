@@ -1,3 +1,4 @@
+import sys
 from typing import Any
 
 import gymnasium
@@ -151,6 +152,8 @@ class Faulty(gymnasium.Env[Any, Any]):
     def step(self, action: Any) -> Any:
         if self.way == "step":
             raise ValueError("joint 3 exploded")
+        if self.way == "exit":
+            sys.exit(0)
         observation = np.full(3, 1e200 if self.way == "large" else 0.0)
         return observation, None if self.way == "reward" else 0.0, False, False, {}
 
@@ -162,6 +165,7 @@ class Faulty(gymnasium.Env[Any, Any]):
         ("reset", r"failed in reset\(\): ConnectionError: socket closed"),
         ("shape", r"an observation of shape \(4,\), but its observation space has the shape \(3,\)"),
         ("step", r"failed in step\(\): ValueError: joint 3 exploded"),
+        ("exit", r"failed in step\(\): SystemExit: 0"),
         ("large", r"too large for float32"),
         ("reward", r"failed in step\(\): TypeError"),
     ],

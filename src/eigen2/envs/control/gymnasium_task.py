@@ -197,7 +197,7 @@ class GymnasiumEnvironments(Environments):
     def _reset(self, i: int, seed: int) -> Floats32:
         try:
             observation, _ = self._envs[i].reset(seed=seed)
-        except Exception as error:  # noqa: BLE001 - the user's own code
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's own code
             refuse_fault(self.task.name, "reset()", error)
         return self._checked(observation)
 
@@ -205,7 +205,7 @@ class GymnasiumEnvironments(Environments):
         try:
             observation, reward, terminated, truncated, _ = self._envs[i].step(action)
             earned = float(reward)
-        except Exception as error:  # noqa: BLE001 - the user's own code
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's own code
             refuse_fault(self.task.name, "step()", error)
         return self._checked(observation), earned, terminated, truncated
 
