@@ -94,6 +94,7 @@ def opened(run: Run, say: Callable[[str], None], overrides: Sequence[str] = ()) 
         missing_data_explained(run, recovery.checkpoint),
         algorithm.open(config, host.services) as experiment,
     ):
-        check_data(recovery.checkpoint.manifest.identity, experiment.data_fingerprint)
+        for sentence in check_data(recovery.checkpoint.manifest.identity, experiment):
+            say(sentence)
         load_state(experiment.trainer, recovery.checkpoint, state)
         yield experiment

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any
 
+from eigen2.algorithms.contract import Experiment
 from eigen2.config import Config, computing_differences, retired, validate
 from eigen2.errors import ConfigError, DamagedStateError
 from eigen2.harness.run import Run
@@ -23,16 +24,21 @@ NOT_HASHED = (
 )  # fmt: skip
 """Keys that manifests of format 1 left out of their hash of the config."""
 
+ROUNDED = (
+    "The generated data of this run is rounded differently by the processor that it was trained on: results agree but for "
+    "rounding, and are not bit-identical to those of that machine."
+)
+
 
 def identity(config: Config, data_fingerprint: str) -> dict[str, Any]:
     """What a checkpoint says about where it comes from."""
     return {"config": computing(config), "data": data_fingerprint, "version": version("eigen2")}
 
 
-def check_identity(run: Run, stored: Mapping[str, Any], config: Config, data_fingerprint: str) -> None:
+def check_identity(run: Run, stored: Mapping[str, Any], config: Config, experiment: Experiment) -> None:
     """Refuse a checkpoint that was made with another config or on other data."""
     check_config(run, stored, config)
-    check_data(stored, data_fingerprint)
+    check_data(stored, experiment)
 
 
 def check_config(run: Run, stored: Mapping[str, Any], config: Config) -> None:
@@ -64,13 +70,16 @@ def retired_sentences(run: Run, stored: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def check_data(stored: Mapping[str, Any], data_fingerprint: str) -> None:
-    """Refuse a checkpoint that was made on other data."""
-    if stored["data"] != data_fingerprint:
-        raise ConfigError(
-            f"The run was trained on data with fingerprint {stored['data'][:16]}, the data is now "
-            f"{data_fingerprint[:16]}; restore the file it was trained on or start a new run."
-        )
+def check_data(stored: Mapping[str, Any], experiment: Experiment) -> tuple[str, ...]:
+    """Refuse a checkpoint that was made on other data; returns what is to be said of data that is the same but for rounding."""
+    if stored["data"] == experiment.data_fingerprint:
+        return ()
+    if experiment.data_generated:
+        return (ROUNDED,)
+    raise ConfigError(
+        f"The run was trained on data with fingerprint {stored['data'][:16]}, the data is now "
+        f"{experiment.data_fingerprint[:16]}; restore the file it was trained on or start a new run."
+    )
 
 
 def check_stored_config(run: Run) -> None:

@@ -188,7 +188,7 @@ def restore(
     from eigen2.replay.stored import unfolded_bytes
 
     manifest, trainer = checkpoint.manifest, experiment.trainer
-    check_identity(run, manifest.identity, config, experiment.data_fingerprint)
+    check_identity(run, manifest.identity, config, experiment)
     require_memory(state_bytes(checkpoint), f"The state of {run.path}")
     load_state(trainer, checkpoint, checkpoint.state())
     if manifest.replay is None:

@@ -207,10 +207,10 @@ def _resumed(
             Planner(config, host.services, cloud is not None).require_memory()
         with missing_data_explained(run, keeping), algorithm.open(config, host.services) as experiment:
             facts = {} if checkpoint is not None else experiment.load_dataset()
-            if known is not None:
-                check_data(known.manifest.identity, experiment.data_fingerprint)
+            rounded = () if known is None else check_data(known.manifest.identity, experiment)
             if checkpoint is not None:
-                checkpoint = _without_retired(run, checkpoint)
+                retired = retired_sentences(run, checkpoint.manifest.identity)
+                checkpoint = _noting(checkpoint, (*retired, *rounded))
                 facts |= _restored(run, config, experiment, checkpoint, screen.say)
             if run.raw_config() != config.model_dump(mode="json") or not holds(run.config_file):
                 run.write_config(config)
@@ -323,7 +323,7 @@ def _restored(
     """Put a checkpoint into the experiment; returns what is to be noted in run.json about it."""
     restore(run, config, experiment, checkpoint, say)
     # Checkpoints of format 1 rely on the words of the old config.yaml; from here on they carry their own.
-    run.checkpoints.adopt_identity(identity(config, experiment.data_fingerprint))
+    run.checkpoints.adopt_identity(identity(config, checkpoint.manifest.identity["data"]))
     # Each damaged file beside the state is named before it is written anew.
     found = damaged_files(run, checkpoint.manifest)
     for sentence in found:
@@ -331,9 +331,8 @@ def _restored(
     return {"damage": found} if found else {}
 
 
-def _without_retired(run: Run, checkpoint: Checkpoint) -> Checkpoint:
-    """The checkpoint, noting what its training goes on without; every later checkpoint says so too."""
-    news = retired_sentences(run, checkpoint.manifest.identity)
+def _noting(checkpoint: Checkpoint, news: tuple[str, ...]) -> Checkpoint:
+    """The checkpoint, noting in which ways its training no longer goes on exactly; every later checkpoint says so too."""
     inexact = tuple(dict.fromkeys((*checkpoint.manifest.inexact, *news)))
     return replace(checkpoint, manifest=replace(checkpoint.manifest, inexact=inexact))
 

@@ -9,7 +9,7 @@ from eigen2.algorithms import registry
 from eigen2.algorithms.contract import Trainer
 from eigen2.errors import ConfigError, DamagedStateError
 from eigen2.harness.host import Host
-from eigen2.harness.identity import check_config, retired_settings
+from eigen2.harness.identity import check_config, check_data, retired_settings
 from eigen2.harness.loop import restore
 from eigen2.harness.own_data import kept_file, missing_data_explained
 from eigen2.harness.run import Run
@@ -99,6 +99,11 @@ def _prove(run: Run, say: Callable[[str], None]) -> Proof:
     check_config(run, before.manifest.identity, config)
     algorithm, host = registry.algorithm(config.alg.kind), Host(config, run, data=kept_file(before, after))
     with missing_data_explained(run, before), algorithm.open(config, host.services) as experiment:
+        if check_data(after.manifest.identity, experiment):
+            raise ConfigError(
+                "The latest checkpoint was computed on a processor that rounds the generated data of this run differently: there "
+                "is nothing to prove here before the next one."
+            )
         restore(run, config, experiment, before, say)
         trainer = experiment.trainer
         for _ in range(before.manifest.step, after.manifest.step):

@@ -90,6 +90,8 @@ def _read(file: pq.ParquetFile, source: str) -> tuple[Prices, list[Finding]]:
     first = 0
     for group in range(file.num_row_groups):
         table = file.read_row_group(group, ["date", *names], use_threads=False)
+        if table["date"].null_count:
+            raise ValueError("a day lacks its date")
         if group == 0:
             dates = table["date"][:days].to_numpy().astype("datetime64[D]")
         chosen = slice(first, first + table.num_rows // days)

@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import signal
+import threading
 from functools import partial
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from eigen2.algorithms.erl import executor
 from eigen2.algorithms.erl.control import ControlTask
 from eigen2.algorithms.erl.executor import RolloutTask, inline, processes
 from eigen2.algorithms.erl.market import MarketTask
@@ -153,3 +155,25 @@ def test_what_goes_wrong_in_a_worker_is_told():
         pytest.raises(RuntimeError, match="MissingDataError: the prices are gone"),
     ):
         list(executor([one]))
+
+
+def test_a_worker_ends_quietly_when_the_process_it_works_for_is_gone(alg, monkeypatch):
+    """Also where an answer was never read, which resets the connection instead of closing it."""
+    monkeypatch.setattr(executor, "_end_with_parent", lambda: None)
+    ours, theirs = multiprocessing.Pipe()
+    raised = []
+
+    def serve():
+        try:
+            executor._serve(theirs, task_maker("gym", alg, None), threads=torch.get_num_threads())
+        except BaseException as error:  # noqa: BLE001 - looked at below
+            raised.append(error)
+
+    worker = threading.Thread(target=serve)
+    worker.start()
+    ours.send("no rollout")
+    assert ours.poll(30)
+    ours.close()
+    worker.join(30)
+    assert not worker.is_alive()
+    assert raised == []

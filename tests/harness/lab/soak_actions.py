@@ -126,9 +126,10 @@ class Soak:
         world.command("verify", twin.path, allowed=(5,))
         for verb in self.stream.sample(("evaluate", "fingerprint", "memory", "runs"), 2):
             path = ("--root", twin.root) if verb == "runs" else (twin.path,)
-            # Before the first step some algorithms have no champion to evaluate.
-            early = (2,) if verb == "evaluate" and life.committed == 0 else ()
-            world.command(verb, *path, allowed=(0, 5, *early))
+            done = world.command(verb, *path, allowed=(0, 2, 5) if verb == "evaluate" else (0, 5))
+            # Before the first step some algorithms have no champion to evaluate; damage may throw a run back there.
+            if done.code == 2 and life.committed > 0 and "of step 0 is used instead" not in done.err:
+                world.problem("a damaged run that has a champion refuses to evaluate it", done)
         if self.stream.random() < 0.5:
             self._repair_from(life, twin)
         else:

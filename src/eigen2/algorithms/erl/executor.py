@@ -150,13 +150,16 @@ def _serve(pipe: "Connection[Any, Any]", make_task: Callable[[], ERLTask], threa
     while True:
         try:
             one = pipe.recv()
-        except EOFError:
-            return
+        except (EOFError, ConnectionError):
+            return  # the process it works for is gone
         try:
             outcome: RolloutResult | Exception = _play(task, replace(one, actor=_unpacked(one.actor)))
         except Exception as error:  # noqa: BLE001 - raised where the episodes are wanted
             outcome = _portable(error)
-        pipe.send(outcome)
+        try:
+            pipe.send(outcome)
+        except ConnectionError:
+            return
 
 
 def _portable(error: Exception) -> Exception:
