@@ -102,6 +102,20 @@ def test_several_mistakes_are_named_together() -> None:
     assert "alg.gamma" in text
 
 
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("run.name=${nothing}", "Interpolation key 'nothing' not found"),
+        ("run.name=${run.name}", "Recursive"),
+        ("seed.=3", "Cannot read `seed.=3`"),
+        ("alg..gamma=3", "Cannot read `alg..gamma=3`"),
+        ("seed@alg=3", "write key=value"),
+    ],
+)
+def test_what_only_the_grammar_of_overrides_knows_is_refused_in_a_sentence(override: str, words: str) -> None:
+    assert words in refusal(override)
+
+
 def test_the_last_of_two_overrides_counts() -> None:
     assert load_config(["seed=1", "seed=2"]).seed == 2
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
 
 DEFAULTS = {"alg": "erl", "env": "trading"}
-_KEY = re.compile(r"[A-Za-z_][\w.]*")
+_KEY = re.compile(r"[A-Za-z_]\w*(\.\w+)*")
 
 
 class RunConfig(Section):
@@ -149,9 +149,9 @@ def _composed(values: Mapping[str, Any], overrides: Sequence[str]) -> Any:
     try:
         with initialize(version_base=None, config_path=None):
             composed = compose("eigen2_resolved", overrides=list(overrides))
+        return OmegaConf.to_container(composed, resolve=True)
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(f"Cannot apply the overrides: {str(error).splitlines()[0]}") from error
-    return OmegaConf.to_container(composed, resolve=True)
 
 
 def resolve(overrides: Sequence[str], log_dir: Path | None, base: Config | None = None) -> Config:
@@ -266,9 +266,9 @@ def _choices(overrides: Sequence[str]) -> tuple[dict[str, str], list["Override"]
             raise ConfigError(
                 f"`{override.input_line}` asks for several values at once; give one value per run."
             )
-        if override.is_delete() or override.is_add():
+        if override.is_delete() or override.is_add() or override.package is not None:
             raise ConfigError(
-                f"`{override.input_line}` adds or deletes a key; every key exists already, write key=value."
+                f"`{override.input_line}` adds, deletes or moves a key; every key exists already, write key=value."
             )
         if override.key_or_group in DEFAULTS:
             choices[override.key_or_group] = str(override.value())

@@ -45,7 +45,7 @@ SB3 = {
         "run.report=false",
     )
     for name, settings in (
-        ("sac", "learning_starts: 20, batch_size: 16"), ("td3", "learning_starts: 20, batch_size: 16"),
+        ("sac", "learning_starts: 20, batch_size: 16, train_freq: 3"), ("td3", "learning_starts: 20, batch_size: 16, train_freq: 3"),
         ("ppo", "n_steps: 50, batch_size: 25, n_epochs: 2"),
     )
 }  # fmt: skip
