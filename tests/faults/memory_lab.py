@@ -149,7 +149,7 @@ def saving(root: Path, overrides: list[str]) -> Iterator[Saving]:
     config = algorithm.resolve(config, host.services)
     with algorithm.open(config, host.services) as experiment:
         run = host.run = create_run(config)
-        own_data, origin = OwnData(config, experiment, None), identity(config, experiment.data_fingerprint)
+        own_data, origin = OwnData(config, experiment, None), identity(config, experiment)
         with run.owned(), run.journal(None) as journal:
             yield Saving(
                 run,

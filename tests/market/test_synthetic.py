@@ -1,3 +1,9 @@
+import os
+import platform
+import subprocess
+import sys
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,6 +13,7 @@ from eigen2.market.data import FloatArray
 from eigen2.market.embedded import read_sample
 from eigen2.market.load import load_market
 from eigen2.market.oracles import HOLDING_DAYS, expected_excess, oracle_scores
+from eigen2.market.prices import Prices
 from eigen2.market.synthetic import generate
 
 PLANTED = list(HOLDING_DAYS)
@@ -116,6 +123,39 @@ def test_same_seed_same_market_other_seed_other_market(name: str) -> None:
     first = generate(name, SyntheticConfig(), 1).fingerprint()
     assert generate(name, SyntheticConfig(), 1).fingerprint() == first
     assert generate(name, SyntheticConfig(), 2).fingerprint() != first
+
+
+@pytest.mark.parametrize("name", [*PLANTED, "random_walk", "shuffled"])
+def test_rounding_changes_the_fingerprint_and_not_the_rounded_one(name: str) -> None:
+    prices = generate(name, SyntheticConfig(), 1)
+    up, down = (
+        Prices(
+            prices.dates, prices.symbols, **{k: np.nextafter(a, limit) for k, a in prices.arrays().items()}
+        )
+        for limit in (np.inf, -np.inf)
+    )
+    assert len({prices.fingerprint(), up.fingerprint(), down.fingerprint()}) == 3
+    assert len({prices.rounded_fingerprint(), up.rounded_fingerprint(), down.rounded_fingerprint()}) == 1
+    other = replace(prices, close=prices.close * 1.001)
+    assert other.rounded_fingerprint() != prices.rounded_fingerprint()
+
+
+@pytest.mark.skipif(
+    platform.machine() != "x86_64", reason="the features of other processors have other names"
+)
+def test_processors_with_other_instructions_generate_the_same_market_but_for_rounding() -> None:
+    program = (
+        "from eigen2.market.config import SyntheticConfig; from eigen2.market.synthetic import generate; "
+        "print(generate('planted_reversal', SyntheticConfig(), 1).rounded_fingerprint())"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", program], env={**os.environ, "NPY_DISABLE_CPU_FEATURES": without},
+            capture_output=True, text=True, check=True,
+        ).stdout
+        for without in ("", "X86_V4 AVX512_ICL AVX512_SPR")
+    }  # fmt: skip
+    assert found == {generate("planted_reversal", SyntheticConfig(), 1).rounded_fingerprint() + "\n"}
 
 
 def test_a_market_with_its_own_seed_ignores_the_run_seed() -> None:

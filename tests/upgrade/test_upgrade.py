@@ -208,6 +208,19 @@ def test_generated_data_that_another_processor_rounded_differently_is_no_other_d
     assert lab.run("verify-resume", run).code == 0
 
 
+def test_generated_data_that_differs_by_more_than_rounding_is_other_data(
+    lab: Lab, finished: Path, tmp_path: Path
+) -> None:
+    run = Path(shutil.copytree(finished, tmp_path / "mine"))
+    _rewrite(run, lambda identity: identity | {"data": "0" * 64, "rounded_data": "1" * 64, "version": "9.9"})
+    before = (run / "metrics.jsonl").read_bytes()
+    for verb in (("evaluate", run), ("train", "--resume", run, "alg.generations=4"), ("verify-resume", run)):
+        done = lab.run(*verb)
+        assert done.code == 2, done.err
+        assert "is not what version 9.9 generated" in done.err
+    assert (run / "metrics.jsonl").read_bytes() == before
+
+
 def _forget(run: Path, key: str) -> None:
     """The run as a version without `env.<key>` would have left it."""
     lines = (run / "config.yaml").read_text(encoding="utf-8").splitlines(keepends=True)

@@ -154,9 +154,9 @@ class Experiment(ABC):
     trainer: Trainer
     data_fingerprint: str = ""
     """Hash of the data a run is trained on; empty where there is none but what the config says."""
-    data_generated: bool = False
-    """The data is computed from the config alone. Another processor may round it differently, so a run whose
-    `data_fingerprint` differs goes on, and says so."""
+    rounded_data_fingerprint: str = ""
+    """Of data that is computed from the config alone: a hash that does not depend on how a processor rounds. A run of which
+    only `data_fingerprint` differs goes on, and says so."""
     notes: tuple[str, ...] = ()
     """What people should know about the environment before a run begins."""
 

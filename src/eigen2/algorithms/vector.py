@@ -37,7 +37,7 @@ class VectorExperiment(Experiment):
     def __init__(self, trainer: VectorTrainer) -> None:
         self.trainer: VectorTrainer = trainer
         self.data_fingerprint = trainer.problem.data_fingerprint
-        self.data_generated = trainer.problem.data_generated
+        self.rounded_data_fingerprint = trainer.problem.rounded_data_fingerprint
         self.notes = trainer.problem.notes
 
     def own_data(self) -> bytes | None:

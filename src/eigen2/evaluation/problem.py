@@ -44,7 +44,7 @@ RECENT = 10
 class Problem(ABC):
     env: gymnasium.Env[Any, Any]
     data_fingerprint: str = ""
-    data_generated: bool = False
+    rounded_data_fingerprint: str = ""
     notes: tuple[str, ...] = ()
     """What people should know about the environment."""
 
@@ -167,7 +167,7 @@ class TradingProblem(Problem):
         self.market, self.config, self.seed = load_market(config, seed, kept=data), config, seed
         self.evaluations, self.holdouts = evaluations, holdouts
         self.data_fingerprint = self.market.fingerprint
-        self.data_generated = self.market.generated
+        self.rounded_data_fingerprint = self.market.rounded_fingerprint
         self.core = TradingCore(self.market, config, 1)
         self.ledger = trial_ledger(self.market, config, np.arange(self.market.validation.days - 1))
         self.trading = TradingEnv(self.market, config)

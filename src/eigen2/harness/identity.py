@@ -30,9 +30,11 @@ ROUNDED = (
 )
 
 
-def identity(config: Config, data_fingerprint: str) -> dict[str, Any]:
+def identity(config: Config, experiment: Experiment) -> dict[str, Any]:
     """What a checkpoint says about where it comes from."""
-    return {"config": computing(config), "data": data_fingerprint, "version": version("eigen2")}
+    rounded = experiment.rounded_data_fingerprint
+    known = {"config": computing(config), "data": experiment.data_fingerprint, "version": version("eigen2")}
+    return known | ({"rounded_data": rounded} if rounded else {})
 
 
 def check_identity(run: Run, stored: Mapping[str, Any], config: Config, experiment: Experiment) -> None:
@@ -74,8 +76,15 @@ def check_data(stored: Mapping[str, Any], experiment: Experiment) -> tuple[str, 
     """Refuse a checkpoint that was made on other data; returns what is to be said of data that is the same but for rounding."""
     if stored["data"] == experiment.data_fingerprint:
         return ()
-    if experiment.data_generated:
+    rounded = experiment.rounded_data_fingerprint
+    # Checkpoints of versions before 0.4 say nothing of rounded data; their config describes it.
+    if rounded and stored.get("rounded_data", rounded) == rounded:
         return (ROUNDED,)
+    if rounded:
+        raise ConfigError(
+            f"The generated data of this run is not what version {stored['version']} generated; use the version that began "
+            "the run or start a new one."
+        )
     raise ConfigError(
         f"The run was trained on data with fingerprint {stored['data'][:16]}, the data is now "
         f"{experiment.data_fingerprint[:16]}; restore the file it was trained on or start a new run."

@@ -77,7 +77,7 @@ def _run_to_end(
 ) -> None:  # fmt: skip
     trainer = experiment.trainer
     start = step = 0 if checkpoint is None else checkpoint.manifest.step
-    origin = identity(config, experiment.data_fingerprint)
+    origin = identity(config, experiment)
     inexact = () if checkpoint is None else checkpoint.manifest.inexact
     checkpointer = Checkpointer(run, config, trainer, origin, own_data, journal, recorder.screen.say, inexact)
     recorder.begin(run, trainer, journal, step, checkpointer.owners)

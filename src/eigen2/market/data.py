@@ -59,8 +59,9 @@ class MarketData:
     warnings: tuple[Finding, ...] | None = None
     """What the check of the user's file found; None for a market that the config describes completely."""
 
-    generated: bool = False
-    """The prices are computed from the config and the seed, and the last bit of them may depend on the processor."""
+    rounded_fingerprint: str = ""
+    """`fingerprint` of four significant digits, of prices that are computed from the config and the seed: their last bits may
+    depend on the processor."""
 
     def __post_init__(self) -> None:
         for field in fields(self):

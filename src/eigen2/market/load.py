@@ -64,7 +64,7 @@ def load_market(
         fingerprint=fingerprint,
         caveats=(*caveats, *_unlisted(prices), *([lengths] if lengths else [])),
         warnings=warnings,
-        generated=canonical_name(config.data) in SYNTHETIC,
+        rounded_fingerprint=prices.rounded_fingerprint() if canonical_name(config.data) in SYNTHETIC else "",
     )
 
 

@@ -1,6 +1,7 @@
 """Raw prices on one calendar, as read or generated: what features and environments are made from."""
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,15 +48,29 @@ class Prices:
 
     def fingerprint(self) -> str:
         """SHA-256 over dates, symbols and prices: equal on every machine, different if any value differs."""
+        # Adding zero turns -0.0 into 0.0; every NaN becomes the same NaN.
+        return self._hashed({k: np.where(np.isnan(a), np.nan, a + 0.0) for k, a in self.arrays().items()})
+
+    def rounded_fingerprint(self) -> str:
+        """The same over four significant digits: equal where only the last bits of generated prices differ."""
+        return self._hashed({name: four_digits(array) for name, array in self.arrays().items()})
+
+    def _hashed(self, arrays: Mapping[str, FloatArray]) -> str:
         digest = hashlib.sha256()
         digest.update(f"prices 1 {self.days} {len(self.symbols)}\n".encode())
         digest.update(self.dates.astype("datetime64[D]").astype("<i8").tobytes())
         for symbol in self.symbols:
             encoded = symbol.encode()
             digest.update(len(encoded).to_bytes(4, "little") + encoded)
-        for name, array in self.arrays().items():
+        for name, array in arrays.items():
             digest.update(f"\n{name}\n".encode())
-            # Adding zero turns -0.0 into 0.0; every NaN becomes the same NaN.
-            canonical = np.where(np.isnan(array), np.nan, array + 0.0).astype("<f8", copy=False)
-            digest.update(np.ascontiguousarray(canonical).data)
+            digest.update(np.ascontiguousarray(array.astype("<f8", copy=False)).data)
         return digest.hexdigest()
+
+
+def four_digits(values: FloatArray) -> FloatArray:
+    """`values` to four significant digits, by exact arithmetic; unknown ones are NaN."""
+    fraction, exponent = np.frexp(values)
+    # The offset keeps round prices, such as 100, off the edge between two roundings.
+    rounded: FloatArray = np.ldexp(np.round(fraction * 10_000 + 0.1234), exponent)
+    return np.where(np.isnan(values), np.nan, rounded)

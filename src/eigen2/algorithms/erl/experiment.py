@@ -48,7 +48,7 @@ class MarketExperiment(ERLExperiment):
     def __init__(self, config: Config, task: MarketTask, trainer: ERLTrainer, services: Services) -> None:
         self.config, self.task, self.trainer, self.services = config, task, trainer, services
         self.data_fingerprint = task.market.fingerprint
-        self.data_generated = task.market.generated
+        self.rounded_data_fingerprint = task.market.rounded_fingerprint
 
     def own_data(self) -> bytes | None:
         return kept_prices(self.task.market)

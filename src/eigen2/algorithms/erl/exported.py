@@ -61,6 +61,8 @@ def load_champion(directory: Path) -> Champion:
         return control_champion(actor, low, high)
     prices = directory / PRICES
     market = load_market(env, config.seed, kept=prices if prices.is_file() else None)
-    if market.fingerprint != facts["data_fingerprint"] and not market.generated:
+    rounded = market.rounded_fingerprint
+    same = rounded and facts.get("rounded_data_fingerprint", rounded) == rounded
+    if market.fingerprint != facts["data_fingerprint"] and not same:
         raise DamagedStateError(f"the prices are not those that {directory / CHAMPION} was trained on")
     return market_champion(MarketNetworks(market, env, alg, CPU), actor)

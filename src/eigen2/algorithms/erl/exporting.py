@@ -50,6 +50,7 @@ def market_facts(task: MarketTask, config: Config) -> dict[str, Any]:
     return {
         "market": market.name,
         "data_fingerprint": market.fingerprint,
+        "rounded_data_fingerprint": market.rounded_fingerprint,
         "symbols": list(market.symbols),
         "tradable": [market.symbols[position] for position in market.tradable],
         "fields": list(prices_of(market).arrays()),
