@@ -33,9 +33,9 @@ def make_gym(config: GymConfig) -> GymEnv:
                 config.id, max_episode_steps=config.max_episode_steps, **config.kwargs
             )
     except gymnasium.error.DependencyNotInstalled as error:
-        raise ConfigError(
-            f"env.id={config.id} needs a package that is missing ({error}): pip install eigen2[control]"
-        ) from error
+        # Gymnasium's own sentence says how to install what it misses; what MuJoCo needs is an extra of ours too.
+        extra = "; or pip install eigen2[control]" if "mujoco" in str(error).lower() else ""
+        raise ConfigError(f"env.id={config.id} needs a package that is missing: {error}{extra}") from error
     except TypeError as error:
         # Whatever else is wrong inside the environment is not about the settings.
         if "argument" not in str(error) or not config.kwargs:
