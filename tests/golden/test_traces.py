@@ -15,7 +15,7 @@ from safetensors.numpy import load_file
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "harness" / "lab"))
 
-from command_lab import Lab  # noqa: E402
+from command_lab import ROUNDING, Lab  # noqa: E402
 
 TRACES = Path(__file__).with_name("traces.json")
 MARKET = (
@@ -96,7 +96,7 @@ def test_a_few_steps_are_computed_as_they_were(lab: Lab, name: str, tmp_path: Pa
             n for n in theirs if isinstance(n, str)
         ], part
         ours, theirs = ([value for value in values if isinstance(value, float)] for values in (ours, theirs))
-        assert ours == pytest.approx(theirs, rel=1e-5, abs=1e-6), part
+        assert ours == pytest.approx(theirs, rel=ROUNDING, abs=1e-6), part
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from typing import Any
 from eigen2.algorithms.contract import Experiment
 from eigen2.config import Config, computing_differences, retired, validate
 from eigen2.errors import ConfigError, DamagedStateError
+from eigen2.harness.metadata import processor
 from eigen2.harness.run import Run
 from eigen2.section import computing
 from eigen2.store.retention import RESUMABLE
@@ -33,8 +34,13 @@ ROUNDED = (
 def identity(config: Config, experiment: Experiment) -> dict[str, Any]:
     """What a checkpoint says about where it comes from."""
     rounded = experiment.rounded_data_fingerprint
-    known = {"config": computing(config), "data": experiment.data_fingerprint, "version": version("eigen2")}
-    return known | ({"rounded_data": rounded} if rounded else {})
+    return {
+        "config": computing(config),
+        "data": experiment.data_fingerprint,
+        "version": version("eigen2"),
+        "processor": processor(),
+        **({"rounded_data": rounded} if rounded else {}),
+    }
 
 
 def check_identity(run: Run, stored: Mapping[str, Any], config: Config, experiment: Experiment) -> None:
@@ -82,7 +88,7 @@ def check_data(stored: Mapping[str, Any], experiment: Experiment) -> tuple[str, 
         return (ROUNDED,)
     if rounded:
         raise ConfigError(
-            f"The generated data of this run is not what version {stored['version']} generated; use the version that began "
+            f"The generated data of this run is not what version {stored.get('version')} generated; use the version that began "
             "the run or start a new one."
         )
     raise ConfigError(

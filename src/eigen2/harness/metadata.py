@@ -71,6 +71,7 @@ def describe_process() -> dict[str, Any]:
         "host": socket.gethostname(),
         "platform": platform.platform(),
         "cpus": os.cpu_count(),
+        "processor": processor(),
         **_gpu(),
         "slurm_job_id": os.environ.get("SLURM_JOB_ID"),
         "slurm": {
@@ -126,6 +127,22 @@ def _working_directory() -> str | None:
         return os.getcwd()
     except FileNotFoundError:
         return None
+
+
+def processor() -> str:
+    """Model of the CPU and the instructions that PyTorch uses on it: where these differ, results are rounded differently."""
+    import torch
+
+    return f"{_cpu_model()} ({torch.backends.cpu.get_cpu_capability()})"
+
+
+def _cpu_model() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
+    except OSError:
+        names = []
+    return names[0] if names else platform.processor() or platform.machine()
 
 
 def _gpu() -> dict[str, Any]:

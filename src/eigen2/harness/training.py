@@ -323,9 +323,9 @@ def _restored(
     """Put a checkpoint into the experiment; returns what is to be noted in run.json about it."""
     restore(run, config, experiment, checkpoint, say)
     # Checkpoints of format 1 rely on the words of the old config.yaml; from here on they carry their own.
-    run.checkpoints.adopt_identity(
-        identity(config, experiment) | {"data": checkpoint.manifest.identity["data"]}
-    )
+    today = identity(config, experiment) | {"data": checkpoint.manifest.identity["data"]}
+    del today["processor"]  # they were computed on one that they do not name
+    run.checkpoints.adopt_identity(today)
     # Each damaged file beside the state is named before it is written anew.
     found = damaged_files(run, checkpoint.manifest)
     for sentence in found:

@@ -11,6 +11,7 @@ from eigen2.errors import ConfigError, DamagedStateError
 from eigen2.harness.host import Host
 from eigen2.harness.identity import check_config, check_data, retired_settings
 from eigen2.harness.loop import restore
+from eigen2.harness.metadata import processor
 from eigen2.harness.own_data import kept_file, missing_data_explained
 from eigen2.harness.run import Run
 from eigen2.store.checkpoints import Checkpoint, tell_refused
@@ -113,6 +114,12 @@ def _prove(run: Run, say: Callable[[str], None]) -> Proof:
         if after.manifest.replay is not None and after.manifest.replay_step == after.manifest.step:
             replay = _manifest_now(trainer)
             differing += _differing_replay(after.manifest.replay, replay)
+    elsewhere = after.manifest.identity.get("processor", "an unknown processor")
+    if differing and elsewhere != processor():
+        raise ConfigError(
+            f"{', '.join(differing)} differ after the step was run again. That proves nothing: the step was computed on "
+            f"{elsewhere}, this is {processor()}, and processors may round differently. Try again after the next step."
+        )
     return Proof(before.manifest.step, after.manifest.step, tuple(differing))
 
 

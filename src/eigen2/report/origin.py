@@ -56,7 +56,7 @@ def set_up(view: RunView) -> Section:
         section.shown.append(Shown(f"Differs from {presets or 'its presets'}", rows=rows or [["nothing", "", ""]], head=["key", "preset", "here"]))  # fmt: skip
     rows = [["command", str(data.get("command") or "")], ["code", str(data.get("git") or "")],
             ["data fingerprint", str(data.get("data_fingerprint") or "")], ["python", str(data.get("python") or "")],
-            ["machine", f"{data.get('platform') or ''}, {data.get('cpus') or '?'} cores, GPU: {data.get('gpu') or 'none'}"],
+            ["machine", f"{data.get('platform') or ''}, {data.get('cpus') or '?'} cores of {data.get('processor') or 'an unknown processor'}, GPU: {data.get('gpu') or 'none'}"],
             ["Slurm job", str(data.get("slurm_job_id") or "")]]  # fmt: skip
     rows += [[name, str(version)] for name, version in table(data.get("packages")).items() if version]
     section.shown.append(Shown("Run", rows=[row for row in rows if row[1]]))

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+ROUNDING = 1e-4
+"""What a few steps of training may differ on another processor, relatively: one without AVX2 was 1.4e-5 off."""
 SERVER = Path(__file__).with_name("command_server.py")
 ALGORITHM = (
     "alg.population=4", "alg.generations=3", "alg.windows=2", "alg.validation_windows=2", "alg.learners=1",
