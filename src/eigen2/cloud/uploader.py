@@ -63,6 +63,7 @@ class Uploader:
         self._sent = -1
         self._final = self._complete = False
         self._offline: str | None = None
+        """Why nothing can be uploaded at the moment."""
         self._since = time.monotonic()
         self._news: deque[str] = deque(maxlen=NEWS)
         self._ended: str | None = None
@@ -70,11 +71,6 @@ class Uploader:
         self._withheld: tuple[str, ...] = ()
         """What the last batch left here because it is damaged."""
         self._thread = threading.Thread(target=self._serve, name="uploader", daemon=True)
-
-    @property
-    def offline(self) -> str | None:
-        """Why nothing can be uploaded at the moment; None when all is well."""
-        return self._offline
 
     @property
     def due_bytes(self) -> int:

@@ -38,7 +38,7 @@ def suggestions(config: Config, knobs: tuple[str, ...], fits: Fits) -> list[tupl
     return [(key, value) for key, value in _suggested(config, knobs, fits)][:MOST]
 
 
-def refuse(wanted: Forecast, room: Room, advice: list[tuple[str, Any]], config: Config) -> None:
+def refuse(wanted: Forecast, room: Room, advice: list[tuple[str, Any]]) -> None:
     """Raise ResourceError if the run does not fit."""
     found = problems(wanted, room)
     if not found:

@@ -41,8 +41,8 @@ def walk_forward(
         if before is not None:
             point_latest(before)
     with run.held():
-        pieces = [_found(fold, console, say, ()) for fold in done]
-        pieces.append(_found(run, console, say, overrides))
+        pieces = [_found(fold, say, ()) for fold in done]
+        pieces.append(_found(run, say, overrides))
         evaluation = plan.join(pieces, [fold.name for fold in (*done, run)])
         run.add_evaluation(evaluation, say)
         say(f"files {write_files(run, evaluation)}")
@@ -82,7 +82,7 @@ def _fold(config: Config, data: Path | None, console: Console) -> Run:
 
 
 def _found(
-    fold: Run, console: Console, say: Callable[[str], None], overrides: Sequence[str]
+    fold: Run, say: Callable[[str], None], overrides: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Facts and series of a fold's evaluation on its holdout, which is made if it is missing."""
     record = _newest(fold)
