@@ -328,7 +328,7 @@ def test_show_config_prints_yaml_that_is_the_config(lab: Lab, tmp_path: Path) ->
     assert facts["differences"]["alg.population"]["now"] == 8
 
 
-def test_config_yaml_of_a_run_is_the_resolved_config(lab: Lab, finished: Path) -> None:
+def test_config_yaml_of_a_run_is_the_resolved_config(finished: Path) -> None:
     values = yaml.safe_load((finished / "config.yaml").read_text(encoding="utf-8"))
     assert values["alg"]["population"] == 4
     assert values["env"]["data"] == "random_walk"

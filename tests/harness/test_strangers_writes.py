@@ -189,9 +189,7 @@ def test_what_is_no_plain_file_is_refused_at_once_wherever_it_stands(
                 reading()
 
 
-def test_a_directory_that_is_a_bucket_is_read_and_written_through_no_link(
-    finished: Path, tmp_path: Path
-) -> None:
+def test_a_directory_that_is_a_bucket_is_read_and_written_through_no_link(tmp_path: Path) -> None:
     bucket = LocalBucket(parse(f"file://{tmp_path / 'bucket'}"))
     (tmp_path / "bucket" / "run").mkdir(parents=True)
     (tmp_path / "outside").mkdir()

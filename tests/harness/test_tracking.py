@@ -263,9 +263,7 @@ def test_how_trackers_are_named() -> None:
             load_config([words])
 
 
-def test_a_missing_package_is_named_before_anything_is_written(
-    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_package_is_named_before_anything_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trackers, "find_spec", lambda name: None if name == "wandb" else object())
     check_trackers(["tensorboard"])
     with pytest.raises(
