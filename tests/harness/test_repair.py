@@ -214,7 +214,7 @@ def test_a_full_disk_ends_a_repair_with_one_sentence_and_the_next_one_ends_it(
     flip(shared_segment(run))
     with monkeypatch.context() as patched:
         patched.setattr("eigen2.harness.mending.Mending.commit", _no_room)
-        with pytest.raises(ResourceError, match="could not be repaired to the end .*nothing of it is lost"):
+        with pytest.raises(ResourceError, match="could not be fully repaired .*nothing of it is lost"):
             repair_run(run, None, lambda sentence: None)
     mended(run)
 

@@ -232,7 +232,7 @@ def test_weights_that_are_not_finite_are_refused_by_name(stranger: Forgery, lab:
         return content[:start] + values.tobytes()
 
     stranger.forge_blob(logical, poisoned)
-    refused(lab, stranger, "/actors/", "is not finite", "though every hash of it holds", "checkpoints/")
+    refused(lab, stranger, "/actors/", "is not finite", "though every hash of it matches", "checkpoints/")
 
 
 def test_a_state_of_other_shapes_is_refused_by_name(stranger: Forgery, lab: Lab) -> None:

@@ -227,7 +227,7 @@ class Uploader:
         self.mirror.forget()
         if self._offline is None:
             self._since = time.monotonic()
-            self._announce(f"{error} Training goes on; uploads are tried again.")
+            self._announce(f"{error} Training continues; uploads are tried again.")
         self._offline = str(error)
         if isinstance(error, Refused):
             try:

@@ -47,7 +47,7 @@ class Following:
                 self._place.check()
                 self._spread(records)
         except (OSError, ValueError, Eigen2Error) as error:
-            self._tell(f"tracking: {self._log} cannot be followed ({error}); training goes on.")
+            self._tell(f"tracking: {self._log} cannot be read ({error}); training continues without it.")
             self._followers.clear()
 
     def end(self, done: bool, keep: bool = True) -> None:
@@ -70,7 +70,7 @@ class Following:
             self._known[name] = self._followers.pop(name).position
             words = " ".join(str(error).split())[:300] or type(error).__name__
             self._tell(
-                f"tracking: {name} failed ({type(error).__name__}: {words}); training goes on without it."
+                f"tracking: {name} failed ({type(error).__name__}: {words}); training continues without it."
             )
 
     def _read(self) -> Iterator[list[Record]]:
@@ -98,7 +98,7 @@ class Following:
             write_atomically(self._file, json.dumps(positions).encode())
         except (OSError, Eigen2Error) as error:
             self._tell(
-                f"tracking: {self._file} cannot be written ({error}); a resume tells more than it must."
+                f"tracking: {self._file} cannot be written ({error}); a resume may send some steps again."
             )
 
 

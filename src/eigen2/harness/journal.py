@@ -105,7 +105,7 @@ class _Log:
         if len(self._tail) - self._written > MOST_WAITING:
             raise ResourceError(
                 f"{self.path} could not be written for so long that {MOST_WAITING >> 20} MB of records wait in memory; "
-                "mend the disk or free some space: `eigen2 train --resume` goes on from the last checkpoint."
+                "mend the disk or free some space: `eigen2 train --resume` continues from the last checkpoint."
             )
         if len(self._tail) < self._patience:
             return
@@ -196,7 +196,9 @@ def cut_back(directory: Path, sizes: Mapping[str, int], fence: Fence = lambda: N
                 file.truncate(size)
                 os.fsync(file.fileno())
         elif found < size:
-            short.append(f"{path} has lost {size - found:,} of {size:,} bytes; the run goes on without them.")
+            short.append(
+                f"{path} has lost {size - found:,} of {size:,} bytes; the run continues without them."
+            )
     return short
 
 

@@ -167,9 +167,7 @@ def _open(path: Path) -> FileIO:
     signed = found.st_size == 0 or _holder(os.pread(file.fileno(), LONGEST, 0)) is not None
     if found.st_size > LONGEST or (found.st_nlink > 1 and not signed):
         file.close()
-        raise DamagedStateError(
-            f"{path} holds something else than a lock; delete it if no other file is meant by it."
-        )
+        raise DamagedStateError(f"{path} is not a lock file; delete it if nothing else needs it.")
     return file
 
 

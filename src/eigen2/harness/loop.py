@@ -93,7 +93,7 @@ def _run_to_end(
             return
         else:
             _tell_damage(run, trainer, checkpoint, journal, recorder.screen.say)
-            journal.event("resume", f"run {run.name} goes on after step {step}")
+            journal.event("resume", f"run {run.name} resumes after step {step}")
         dropped = False
         while not trainer.done and signals.received is None:
             taken = _step(trainer, signals)
@@ -125,7 +125,7 @@ def _run_to_end(
         checkpointer.close()
     safe = start if checkpointer.safe_step is None else checkpointer.safe_step
     raise StoppedEarly(
-        f"Stopped by {reason}; step {safe} is saved and `eigen2 train --resume {run.path}` goes on from there{watch.hint}."
+        f"Stopped by {reason}; step {safe} is saved and `eigen2 train --resume {run.path}` continues from there{watch.hint}."
     )
 
 
@@ -138,7 +138,7 @@ def _tell_damage(
         short = any(str(run.log(name)) in sentence for sentence in journal.mended)
         if journal.opened.get(name) != wanted and not short:
             sentences.append(
-                f"{run.log(name)} is not as the checkpoint left it; `eigen2 repair` would have looked for a good copy."
+                f"{run.log(name)} is not as the checkpoint left it; `eigen2 repair`, before a resume, looks for a good copy."
             )
     for sentence in sentences:
         say(sentence)
@@ -146,7 +146,7 @@ def _tell_damage(
     try:
         restore_best_agent(run, trainer, checkpoint.manifest)
     except OSError as error:
-        say(f"{run.path / BEST_AGENT} could not be written anew ({error}).")
+        say(f"{run.path / BEST_AGENT} could not be rewritten ({error}).")
 
 
 def _step(trainer: Trainer, signals: StopSignals) -> dict[str, float] | None:
@@ -200,7 +200,7 @@ def restore(
         trainer.use_replay(replay)
     if manifest.replay_step != manifest.step:
         say(
-            f"The newest replay is of step {manifest.replay_step} (replay.every): the run goes on from step "
+            f"The newest replay is of step {manifest.replay_step} (replay.every): the run continues from step "
             f"{manifest.step} with it, which is not bit-identical to an uninterrupted one."
         )
 

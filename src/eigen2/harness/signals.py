@@ -108,7 +108,7 @@ class StopSignals:
 
 def _exit_at_once(first: str) -> NoReturn:
     """Whatever the process is doing: nothing is written but a sentence, and that past Python's buffers."""
-    sentence = f"eigen2: Stopped by {first} and then SIGINT, at once; `eigen2 train --resume` goes on from the last saved step.\n"
+    sentence = f"eigen2: Stopped by {first} and then SIGINT, at once; `eigen2 train --resume` continues from the last saved step.\n"
     with suppress(OSError):
         os.write(2, sentence.encode())
     os._exit(StoppedEarly.exit_code)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from eigen2.config import CloudConfig, Config
 
 OFF = "off"
-TRIED_AGAIN = "Training goes on; uploads are tried again."
+TRIED_AGAIN = "Training continues; uploads are tried again."
 PROBE_SECONDS = 15.0
 """A server that takes longer to answer counts as out of reach, and nothing waits for it."""
 GIVE_BACK_SECONDS = 10.0

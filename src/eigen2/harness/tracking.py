@@ -72,7 +72,7 @@ class Tracking:
         self._listener.join()
         if code:
             self._tell(
-                f"tracking: it ended before the last steps were told ({self._words or f'exit code {code}'}); a resume tells "
+                f"tracking: it ended before it had sent the last steps ({self._words or f'exit code {code}'}); a resume sends "
                 "what is missing."
             )
 
@@ -109,7 +109,7 @@ def tracking(
     try:
         found = Tracking(run, config, journal, step, say)
     except OSError as error:
-        message = f"tracking: no process could be started for it ({error}); training goes on without it."
+        message = f"tracking: its process could not be started ({error}); training continues without it."
         journal.event("tracker", message)
         say(message)
         yield lambda: None

@@ -45,7 +45,7 @@ from eigen2.harness.trust import WANDB, check_place, remember_place, remember_wa
 from eigen2.harness.watch import Watch
 from eigen2.store.checkpoints import Checkpoint, tell_refused
 
-OPENED = "before training began; `eigen2 train --resume {}` goes on"
+OPENED = "before training began; `eigen2 train --resume {}` continues it"
 EVALUATED = "during the final evaluation; training is complete, and `eigen2 train --resume {}` evaluates it"
 """What is said when a run is stopped at these moments."""
 THREADS_PER_CORE = 16

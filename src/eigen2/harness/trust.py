@@ -53,7 +53,7 @@ def check_place(location: "Location", run: "Run") -> None:
         raise ConfigError(
             f"{run.config_file} sends the run to {location.url}, a place that you have not named here. If it is yours, "
             f"name it: `eigen2 train --resume {run.path} cloud.url={location.url}`, or --to with sync; cloud.url=off "
-            "goes on without it."
+            "continues without it."
         )
 
 

@@ -99,11 +99,11 @@ def verify_text(report: Report) -> str:
     lines = [f"note: {sentence}" for sentence in (*report.inexact, *report.unproven)]
     counted = f"{report.objects} objects, {report.bytes:,} bytes, {len(report.manifests)} manifests"
     if not report.unread:
-        return "\n".join([*lines, f"{counted}: every hash holds."])
+        return "\n".join([*lines, f"{counted}: every hash matches."])
     return "\n".join(
         [
             *lines,
-            f"{counted}: every hash that was looked at holds; {report.unread} objects ({report.unread_bytes:,} bytes) "
+            f"{counted}: every hash that was checked matches; {report.unread} objects ({report.unread_bytes:,} bytes) "
             "were not read, only their presence and length were checked.",
         ]
     )

@@ -30,7 +30,7 @@ def walk_forward(
     """Train and evaluate what is missing, and join the folds; stored with the run."""
     if "final" not in run.checkpoints.names():
         raise ConfigError(
-            f"{run.path} is not trained to its end; `eigen2 train --resume {run.path}` does that."
+            f"{run.path} is not fully trained; `eigen2 train --resume {run.path}` completes it."
         )
     plan, data = _planned(run, folds, say, overrides)
     newest = run.path.parent / "latest"
@@ -74,7 +74,7 @@ def _fold(config: Config, data: Path | None, console: Console) -> Run:
     changed = computing_differences(fold.read_config(), config)
     if changed:
         raise ConfigError(
-            f"{fold.path} stands where a fold would be, and is not one ({described(changed)}); move it away."
+            f"{fold.path} has the name of a fold, but is another run ({described(changed)}); move it away."
         )
     if "final" not in fold.checkpoints.names():
         resume_run(str(fold.path), [], console, Asked(split=HOLDOUT))

@@ -215,7 +215,7 @@ class Watch:
             last = (
                 ""
                 if "--resume" in sentence
-                else f" `eigen2 train --resume {self._run.path}` goes on from the last checkpoint."
+                else f" `eigen2 train --resume {self._run.path}` continues from the last checkpoint."
             )
             sentence += last
             # A disk that fails, or a run that is gone, does not keep the process from ending.

@@ -109,7 +109,7 @@ class Checkpoint:
         manifest = self.manifest
         path = self.objects.root.with_name("checkpoints") / f"{manifest.name}.json"
         return DamagedStateError(
-            f"checkpoint '{manifest.name}' at step {manifest.step} cannot be loaded, though every hash of it holds ({why}); "
+            f"checkpoint '{manifest.name}' at step {manifest.step} cannot be loaded, though every hash of it matches ({why}); "
             f"use the version and the plug-ins that run.json names, or move {path} away to go on from an older one"
         )
 
@@ -417,7 +417,7 @@ class Checkpoints:
                 raise RunMoved(
                     f"{path} is of step {other.manifest.step} and was not written by this process: another one works on the "
                     f"run. Nothing more is written; stop all but one, then `eigen2 train --resume {path.parents[1]}` "
-                    "goes on.",
+                    "continues.",
                     path.parents[1],
                 )
 

@@ -103,7 +103,7 @@ def reported(checkpoints: Checkpoints, found: Survey) -> Report:
     left = (
         "nothing here can be resumed from"
         if newest is None
-        else f"a resume goes on from '{newest.name}' of step {newest.step}"
+        else f"a resume continues from '{newest.name}' of step {newest.step}"
     )
     absent = [
         f"{checkpoints.path(name)} is missing: the run had a checkpoint '{name}', which was lost or never copied; {left}, "
