@@ -21,7 +21,7 @@ from eigen2.cloud.words import size_words
 from eigen2.errors import ConfigError, DamagedStateError, RunGone
 
 FAILURES = (Unreachable, Refused, NotThere, DamagedStateError, OSError)
-"""What another attempt may get over."""
+"""What another attempt may overcome."""
 SHARE = 0.015
 """Of one core, what uploading takes at most, averaged over a batch and the pause after it."""
 NEWS = 100
@@ -89,7 +89,7 @@ class Uploader:
         self._begun = True
 
     def begin_offline(self, reason: str) -> None:
-        """The server was out of reach at the start, which has been said."""
+        """The server was out of reach at the start; that has been reported."""
         self._offline = reason
         self._news.append(reason)
 

@@ -1,7 +1,7 @@
 """Append-only JSON-lines logs, readable while training runs.
 
-The size of each log is written into every checkpoint; a resume cuts the logs back to it, so that they tell one
-uninterrupted story.
+The size of each log is written into every checkpoint; a resume cuts the logs back to it, so that they show
+one uninterrupted run.
 """
 
 import errno
@@ -26,7 +26,7 @@ from eigen2.store.plain_files import open_plain
 LASTING = ("stall", "memory_short", "memory_full", "exit", "report_failed")
 """Events that a resume keeps, although they came after its checkpoint."""
 MOST_WAITING = 64 << 20
-"""Bytes of records of one log that wait in memory for a disk that does not take them."""
+"""Bytes of records of one log that wait in memory for a disk that refuses them."""
 MOST_UNSYNCED = 4 << 20
 """Bytes of one log that are kept in memory until they are known to be on the disk."""
 COPIED = 1 << 20
@@ -61,7 +61,7 @@ class Journal:
         self.append("events", {"time": round(time.time(), 3), "kind": kind, "message": message, **facts})
 
     def sizes(self) -> dict[str, int]:
-        """Bytes of each log now, complete and durable; raises OSError while the disk does not take them."""
+        """Bytes of each log now, complete and durable; raises OSError while the disk refuses them."""
         return self.extent()[0]
 
     def extent(self) -> tuple[dict[str, int], dict[str, str]]:
@@ -98,7 +98,7 @@ class _Log:
         self._patience = 0
         """After a failure: how much waits before the disk is tried again, so that trying stays cheap."""
         self._distrusted = False
-        """Set when the file may not hold what was written to it; it is then written anew."""
+        """Set when the file may not hold what was written to it; it is then written again."""
 
     def add(self, line: bytes) -> None:
         self._tail += line

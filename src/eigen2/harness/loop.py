@@ -132,7 +132,7 @@ def _run_to_end(
 def _tell_damage(
     run: Run, trainer: Trainer, checkpoint: Checkpoint, journal: Journal, say: Callable[[str], None]
 ) -> None:
-    """What is damaged beside the state does not stop a resume; it is said before it is written over."""
+    """What is damaged beside the state does not stop a resume; it is reported before it is overwritten."""
     sentences = list(checkpoint.manifest.inexact)
     for name, wanted in checkpoint.manifest.log_hashes.items():
         short = any(str(run.log(name)) in sentence for sentence in journal.mended)
@@ -215,19 +215,19 @@ def _start_facts(
 
 
 def _check_place(run: Run) -> None:
-    """Nothing is trained for a run that is gone; a disk that cannot tell is heard of by the next save."""
+    """Nothing is trained for a run that is gone; a disk that does not answer fails the next save."""
     with suppress(OSError):
         run.check_place()
 
 
 def _note_elsewhere(run: Run, error: RunGone, say: Callable[[str], None]) -> None:
-    """A run that was moved is told how it stands where it is now; its lock went with it, and is this process's."""
+    """The status of a run that was moved goes into run.json where it is now; its lock moved with it, and is this process's."""
     if isinstance(error, RunMoved) and error.place not in (None, run.path):
         _note(Run(error.place), say, **end_facts("stopped", str(error), error.exit_code))
 
 
 def _note(run: Run, say: Callable[[str], None], **facts: Any) -> None:
-    """Update run.json; a disk that does not take it is said, and stops nothing."""
+    """Update run.json; a disk that refuses it is reported, and stops nothing."""
     try:
         run.note(**facts)
     except (OSError, DamagedStateError) as error:

@@ -58,12 +58,12 @@ def check_place(location: "Location", run: "Run") -> None:
 
 
 def remember_place(location: "Location", say: Callable[[str], None]) -> None:
-    """The user has named this place: a resume may go on sending there."""
+    """The user has named this place: a resume may keep sending there."""
     _remember(location.url, say)
 
 
 def remember_wandb(say: Callable[[str], None]) -> None:
-    """The user has asked for Weights & Biases: a resume may go on sending there."""
+    """The user has asked for Weights & Biases: a resume may keep sending there."""
     _remember(WANDB, say)
 
 

@@ -1,4 +1,4 @@
-"""`evaluate --walk-forward N`: the run trained anew on shorter histories, each fold a run of its own.
+"""`evaluate --walk-forward N`: the run trained again on shorter histories, each fold a run of its own.
 
 Folds are called NAME-fold1ofN, ... and lie beside the run; the last one is the run itself. One that is there is not
 trained again, one that was stopped is resumed, and what a fold was found to be worth is read from it: the same command

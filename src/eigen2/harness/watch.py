@@ -1,4 +1,4 @@
-"""A thread beside the run that acts in time: before memory is used up, and when nothing moves any more.
+"""A thread beside the run that acts in time: before memory is used up, and when there is no more progress.
 
 Short of memory, the trainer drops its caches at its next sign of progress; when memory is nearly full, the step in
 progress is dropped and the run stops at its last checkpoint. Where no step can be dropped - while a run is opened or
@@ -34,7 +34,7 @@ GUARD = "the memory guard"
 SOON = 0.05
 """Seconds in which a step in Python ends after it was dropped."""
 AGAIN = 2.0
-"""Seconds after which a step that was dropped and goes on is dropped again."""
+"""Seconds after which a step that was dropped and still runs is dropped again."""
 
 
 class Watch:
@@ -210,7 +210,7 @@ class Watch:
         self._screen.say(message)
 
     def _exit(self, sentence: str, code: int) -> NoReturn:
-        """The main thread does not hear: say what is to be said, and end the process."""
+        """The main thread does not react: say what is to be said, and end the process."""
         if self._run is not None:
             last = (
                 ""

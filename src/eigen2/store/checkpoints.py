@@ -41,7 +41,7 @@ NONSENSE = (
     RecursionError,
     RuntimeError,
 )
-"""What a state that is none raises where it is read."""
+"""What reading something that is not a state raises."""
 SAVE_FAILURES = (OSError, ResourceError)
 """What `save` raises when the disk is full or broken; the checkpoints committed before are untouched."""
 
@@ -51,7 +51,7 @@ ATTEMPTS = 100
 
 
 class ReplaySnapshot(Protocol):
-    """An immutable view of a replay; it may be written on another thread while training goes on."""
+    """An immutable view of a replay; it may be written on another thread while training continues."""
 
     def write(self, put: Callable[[Sequence[Buffer]], str], has: Callable[[str], bool]) -> Mapping[str, Any]:
         """Store what is new; returns a JSON manifest to restore from.
@@ -105,7 +105,7 @@ class Checkpoint:
             raise self.unusable(f"{type(error).__name__}: {str(error)[:200]}") from error
 
     def unusable(self, why: str) -> DamagedStateError:
-        """Its bytes are those that were hashed, and are nothing that this program can go on from."""
+        """Its bytes are those that were hashed, and this program cannot continue from them."""
         manifest = self.manifest
         path = self.objects.root.with_name("checkpoints") / f"{manifest.name}.json"
         return DamagedStateError(
