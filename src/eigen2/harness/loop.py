@@ -174,7 +174,7 @@ def _undisturbed(trainer: Trainer, signals: StopSignals) -> Metrics:
             raise
         raise ResourceError(
             f"A step does not fit into memory ({str(error).splitlines()[0]}); everything up to the last checkpoint is saved. Give "
-            "the run more memory and resume it, or begin a smaller one: `eigen2 plan` says what settings need."
+            "the run more memory and resume it, or start a smaller one: `eigen2 plan` shows what settings need."
         ) from error
     finally:
         signals.step_ends()

@@ -109,7 +109,9 @@ def opened(location: "Location", settings: "CloudConfig", root: Path) -> Cloud:
 
     copy = location.directory
     if copy is not None and os.path.realpath(copy) == os.path.realpath(root):
-        raise ConfigError(f"{location.url} is where the runs are; a copy belongs somewhere else.")
+        raise ConfigError(
+            f"{location.url} is the directory of the runs themselves; name another place for the copy."
+        )
     return Cloud(location, open_bucket(location, settings.timeout_seconds), settings)
 
 

@@ -23,7 +23,7 @@ def verify_run(run: Run, sample: float = 1.0, show: Show = unseen) -> Report:
     report = reported(run.checkpoints, replace(found, absent=absent(run, found)))
     damaged, missing, unproven = list(report.damaged), list(report.missing), list[str]()
     if not found.manifests and not found.refused:
-        missing.append(f"{run.path} has no checkpoint: there is nothing that a hash could prove")
+        missing.append(f"{run.path} has no checkpoint: there are no hashes to check")
     newest = newest_of(found)
     if newest is not None:
         damaged += log_damage(run, newest).values()

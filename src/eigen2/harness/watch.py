@@ -121,7 +121,7 @@ class Watch:
         """What to do about it."""
         if self._signals.received != GUARD:
             return ""
-        return "; give it more memory, or begin a smaller run: `eigen2 plan` says what settings need"
+        return "; give it more memory, or start a smaller run: `eigen2 plan` shows what settings need"
 
     def has_room(self, size: int) -> bool:
         """Whether memory has room for a copy of so many bytes."""
@@ -134,7 +134,7 @@ class Watch:
         gained = max(0, before - own_bytes())
         self._tell(
             "memory_short",
-            f"Memory is short, {found.words()}: caches are dropped, which gave back {size_words(gained)}, less is evaluated "
+            f"Memory is short, {found.words()}: caches are dropped, which freed {size_words(gained)}, less is evaluated "
             "at a time, and every step is saved; results stay the same.",
             share=round(found.share, 4),
             gained_bytes=gained,

@@ -242,8 +242,8 @@ class Checkpoints:
 
     def _too_fast(self) -> ResourceError:
         return ResourceError(
-            f"{self.directory} is replaced faster than it can be read here, and may not be written, so that it cannot be "
-            "kept from that; try again when the run rests, or copy it first."
+            f"The checkpoints in {self.directory} are replaced faster than they can be read, and the directory is read-only, so they "
+            "cannot be pinned; try again when the run is not training, or copy it first."
         )
 
     def good(self) -> dict[str, Manifest]:

@@ -101,7 +101,7 @@ def reported(checkpoints: Checkpoints, found: Survey) -> Report:
     resumable = [manifest for name, manifest in found.manifests.items() if name in RESUMABLE]
     newest = max(resumable, key=lambda manifest: manifest.step, default=None)
     left = (
-        "nothing here can be resumed from"
+        "nothing here can be resumed"
         if newest is None
         else f"a resume continues from '{newest.name}' of step {newest.step}"
     )
