@@ -1,6 +1,6 @@
 """ERL on Gymnasium environments, and what evolution adds to gradient alone.
 
-    ./run bench gym [--quick] [--steps 100000]
+    ./run bench erl_gym [--quick] [--steps 100000]
 
 Pendulum-v1: 5 seeds (--quick: 1) with the default settings of `env=gym`. Swimmer-v5: 3 seeds (--quick: 1), ERL beside
 its own DDPG-only setting: no variation, two agents that both learn by gradient, at least as many environment steps and

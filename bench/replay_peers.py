@@ -1,23 +1,16 @@
-"""Other replay buffers behind one small face, each storing (window, action, reward, next window, end)."""
+"""Other replay buffers behind one small interface, each storing (window, action, reward, next window, end)."""
 
 import gzip
 import pickle
 import random
 from collections import deque
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
-
-
-class Peer(Protocol):
-    def add(self, window: Array, action: Array, reward: float, following: Array, end: bool) -> None: ...
-    def sample(self, n: int) -> Any: ...
-    def save(self, folder: Path) -> None: ...
-    def load(self, folder: Path) -> None: ...
 
 
 class DequePickle:

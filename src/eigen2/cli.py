@@ -157,7 +157,7 @@ def plan(
     """Forecast memory, disk, upload and time from the config and a few trial steps. Writes nothing."""
     from eigen2.harness.planning import plan_run, table
 
-    with _working("calibrating: a few steps on trial", quiet):
+    with _working("calibrating: taking a few trial steps", quiet):
         facts, refusal = plan_run(overrides or [], log_dir)
     _print_json(facts) if as_json else Console().print(table(facts), highlight=False)
     if refusal is not None:
@@ -415,7 +415,7 @@ def repair(
     _print_json(facts) if as_json else typer.echo(repair_text(facts))
     if facts["lost"]:
         lost = "; ".join(sentence.removesuffix(".") for sentence in facts["lost"])
-        raise DamagedStateError(f"{found.path} is not what it was: {lost}.")
+        raise DamagedStateError(f"{found.path} was repaired with losses: {lost}.")
 
 
 @app.command("verify-resume")
@@ -589,7 +589,7 @@ def replay_verify(run: RunName, root: Root = Path("runs"), as_json: Json = False
     from eigen2.harness.commands import verify_replay
 
     facts = verify_replay(run, root, _warn)
-    _print_json(facts) if as_json else typer.echo(f"{facts['segments']} segments: every block holds.")
+    _print_json(facts) if as_json else typer.echo(f"{facts['segments']} segments: every block is intact.")
 
 
 @sync_app.command("push")
@@ -686,7 +686,7 @@ def _disk_words(error: OSError) -> tuple[str, int]:
     if error.errno in FULL:
         return f"{what}; free some space and try again.", ResourceError.exit_code
     if error.errno in BROKEN:
-        return f"{what}; the disk fails: mend it or use another.", ResourceError.exit_code
+        return f"{what}; the disk is failing: use another.", ResourceError.exit_code
     if error.errno == errno.ENOMEM:
         return f"{what}; `eigen2 plan` says what memory a run needs.", ResourceError.exit_code
     if error.errno == errno.ENOENT:

@@ -1,16 +1,20 @@
 """The base of every config section: frozen, typed, closed to unknown keys, and marked key by key.
 
-A key *computes*: it decides what a run computes and is part of its identity, so a resume cannot change it. A key
-declared with `json_schema_extra=OPERATES` only says where, how often or how loud, and may change at every start. A key
-that was renamed names its former name, `json_schema_extra=was("old")`, so that stored configs still read. A key that
-may name a file of the user's is annotated `OwnFile`: the run's identity holds a fingerprint of what is in the file, so
-where it lies does not count. A key whose default is not what runs did before there was the key names what they did,
-`json_schema_extra=before(value)`: stored configs that do not have the key read so. A key that is no longer there is named
-in its section's `gone`, with the values that mean what is done now: stored configs with one of them still read. A key of
-a mechanism that a run can go on without is named in `retired` instead, with the values under which it did nothing: a
-stored config with any value reads, and `retired_keys` says what the run goes on without. A key that is declared with
-`json_schema_extra=CONSTANT` is no setting: nobody can override it and no page lists it. It is a key so that runs store it,
-and go on with their own value in a version that has another.
+By default a key *computes*: it decides what a run computes and is part of its identity, so a resume cannot change it.
+The declaration says what is different about a key:
+
+* `json_schema_extra=OPERATES`: it says where, how often or how verbose, and may change at every start.
+* `json_schema_extra=CONSTANT`: it is not a setting; nobody can override it and no page lists it. Runs store it and keep
+  their own value in a version that has another.
+* `json_schema_extra=was("old")`: it was renamed; stored configs may use the old name.
+* `json_schema_extra=before(value)`: runs older than the key did what `value` means, which is not the default; their
+  configs are read with it.
+* annotated `OwnFile`: it may name a file of the user's. The run's identity holds a fingerprint of the content, so the
+  path does not count.
+
+Removed keys are listed in their section. `gone`: with the values that mean what is done now; a stored config can be read
+if it has one of them. `retired`: keys of a mechanism that a run can continue without, with the values under which it did
+nothing; a stored config can be read with any value, and `retired_keys` says what the run continues without.
 """
 
 import difflib
@@ -35,7 +39,7 @@ def before(value: Any) -> dict[str, Any]:
 
 
 ANY_VALUE: tuple[Any, ...] = ()
-"""Of a key that is gone: it never decided what is computed now."""
+"""For a key in `gone` that never decided what is computed now."""
 STORED: dict[str, Any] = {"stored": True}
 """The validation context of a config that a run stored, perhaps of an earlier version."""
 

@@ -128,9 +128,7 @@ def test_a_missing_package_is_named_with_its_remedy(
         open_bucket(parse(url), timeout_seconds=1)
 
 
-def test_a_key_that_can_be_no_file_name_is_said(
-    place: Place, opened: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_key_that_can_be_no_file_name_is_said(place: Place, opened: Open) -> None:
     import boto3
 
     served = place("moto")

@@ -114,15 +114,15 @@ def test_azure_variables_that_are_not_enough_are_refused(
     [
         (None, "cannot be read"),
         ("hunter2", "is not JSON"),
-        ('["hunter2"]', "no service account key"),
-        ('{"type": "service_account", "private_key": "hunter2"}', "no complete key file"),
+        ('["hunter2"]', "not a service account key"),
+        ('{"type": "service_account", "private_key": "hunter2"}', "not a complete key file"),
         (
             json.dumps(
                 {"type": "service_account", "client_email": "e", "token_uri": "u", "private_key": "hunter2"}
             ),
-            "no complete key file",
+            "not a complete key file",
         ),
-        ('{"type": "authorized_user", "refresh_token": "hunter2"}', "no complete key file"),
+        ('{"type": "authorized_user", "refresh_token": "hunter2"}', "not a complete key file"),
     ],
 )
 def test_a_google_key_file_that_cannot_be_used_is_named_and_not_repeated(

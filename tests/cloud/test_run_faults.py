@@ -15,7 +15,7 @@ from servers import KEY, SECRET, Place, Proxied, Served
 
 from eigen2.harness.run import Run
 
-TRIED_AGAIN = "Training goes on; uploads are tried again."
+TRIED_AGAIN = "Training continues; uploads are tried again."
 OFFLINE = ("cloud.drain_seconds=1", "cloud.timeout_seconds=1")
 
 

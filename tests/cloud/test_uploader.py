@@ -81,7 +81,7 @@ def test_what_is_left_is_counted_without_what_is_there(run: Path, bucket: Shaky,
     assert left is not None
     assert "The directory is away." in left.reason
     assert left.bytes >= ref.size
-    assert said[0] == "cloud: The directory is away. Training goes on; uploads are tried again."
+    assert said[0] == "cloud: The directory is away. Training continues; uploads are tried again."
     assert len(said) == 1
     stored = tmp_path / "bucket" / NAME
     assert not list((stored / "checkpoints").glob("*"))

@@ -2,7 +2,6 @@
 
 import copy
 import struct
-from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -128,6 +127,3 @@ def lied_about(content: bytes, header: struct.Struct, random: Random) -> bytes:
         return header.pack(*fields) + content[header.size :]
     except struct.error:
         return content
-
-
-Mutation = Callable[[Random], Any]

@@ -8,7 +8,7 @@ import shutil
 import struct
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -330,7 +330,7 @@ class LogFile(RunFile):
         json.dumps(list_runs(self.run.path.parent))
         RunReader(self.run.path).view()
         try:
-            with suppress_value_errors(name):
+            with suppress(ValueError):  # which the list of runs takes for damage
                 last_record(self.run.log(name))
             read_log(self.run.log(name))
             if name == "memory":
@@ -349,15 +349,6 @@ class LogFile(RunFile):
         except RecursionError:
             return text
         return b"".join(lines)
-
-
-@contextmanager
-def suppress_value_errors(name: str) -> Iterator[None]:
-    """`last_record` is for the list of runs, which takes a ValueError for damage."""
-    try:
-        yield
-    except ValueError:
-        return
 
 
 CSV = (

@@ -249,7 +249,7 @@ def finished_close_only(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> P
 
 
 def test_days_of_training_days_to_come_and_control_tasks_are_refused(
-    lab: Lab, finished_close_only: Path, tmp_path: Path
+    lab: Lab, finished_close_only: Path
 ) -> None:
     for arguments, reason in {
         ("--date", "2015-06-01"): "trained on",

@@ -63,12 +63,12 @@ def test_the_first_use_says_what_it_costs_and_every_use_where_it_is_counted(
 ) -> None:
     run = Path(shutil.copytree(finished, tmp_path / "mine"))
     first, second = (" ".join(lab.run("evaluate", run, "--split", "holdout").out.split()) for _ in range(2))
-    assert "opened for the first time, and is spent by it" in first
-    assert "opened for the first time" not in second
+    assert "this was the first use of this holdout" in first
+    assert "the first use" not in second
     assert "holdout uses 2" in second
     for said in (first, second):
         assert str(ledger) in said.replace(" ", "")
-        assert "delete it to forget" in said
+        assert "deleting it resets the count" in said
 
 
 def test_a_ledger_that_cannot_be_written_keeps_the_holdout_closed(

@@ -180,7 +180,7 @@ def test_little_is_kept_in_memory_between_checkpoints(
 def test_a_log_that_does_not_reach_its_checkpoint_is_told(tmp_path: Path) -> None:
     (tmp_path / "metrics.jsonl").write_bytes(b'{"step":1}\n{"st')
     (said,) = cut_back(tmp_path, {"metrics": 40})
-    assert said == f"{tmp_path / 'metrics.jsonl'} has lost 25 of 40 bytes; the run goes on without them."
+    assert said == f"{tmp_path / 'metrics.jsonl'} has lost 25 of 40 bytes; the run continues without them."
     (said,) = mend_lines(tmp_path, ("metrics", "events"))
     assert "its 4 bytes are cut off" in said
     assert (tmp_path / "metrics.jsonl").read_bytes() == b'{"step":1}\n'

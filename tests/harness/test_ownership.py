@@ -70,7 +70,7 @@ def test_a_run_that_is_moved_stops_its_trainer_and_goes_on_where_it_is(lab: Lab,
     assert done.code == 75, done.err
     assert done.err == (
         f"eigen2: {run} was moved to {moved} while this process worked there; nothing more is written. Step "
-        f"{newest(moved)} is saved and `eigen2 train --resume {moved}` goes on from there.\n"
+        f"{newest(moved)} is saved and `eigen2 train --resume {moved}` continues from there.\n"
     )
     assert not run.exists()
     assert json.loads((moved / "run.json").read_text())["status"] == "stopped"

@@ -93,7 +93,7 @@ def test_a_shared_segment_costs_its_transitions_and_the_run_says_so_ever_after(l
     assert "it is not exact" in lab.run("verify", run.path).out
 
 
-def test_a_copy_gives_everything_back(lab: Lab, run: Run, finished: Path) -> None:
+def test_a_copy_gives_everything_back(run: Run, finished: Path) -> None:
     whole = {p.relative_to(run.path): p.read_bytes() for p in run.path.rglob("*") if p.is_file()}
     for path in sorted(p for p in run.path.rglob("*") if p.is_file() and not p.name.endswith("lock")):
         if path.stat().st_size:
@@ -118,7 +118,7 @@ def test_objects_that_are_not_there_come_from_a_bucket(lab: Lab, run: Run, tmp_p
     assert lab.run("verify-resume", run.path).code == 0
 
 
-def test_another_run_is_refused_as_a_copy(run: Run, lab: Lab, tmp_path: Path, finished: Path) -> None:
+def test_another_run_is_refused_as_a_copy(run: Run, tmp_path: Path, finished: Path) -> None:
     other = Run(Path(shutil.copytree(finished, tmp_path / "other")))
     flip(shared_segment(run))
     run.note(id="1" * 32)
@@ -214,7 +214,7 @@ def test_a_full_disk_ends_a_repair_with_one_sentence_and_the_next_one_ends_it(
     flip(shared_segment(run))
     with monkeypatch.context() as patched:
         patched.setattr("eigen2.harness.mending.Mending.commit", _no_room)
-        with pytest.raises(ResourceError, match="could not be repaired to the end .*nothing of it is lost"):
+        with pytest.raises(ResourceError, match="could not be fully repaired .*nothing of it is lost"):
             repair_run(run, None, lambda sentence: None)
     mended(run)
 

@@ -221,9 +221,7 @@ def test_a_first_save_that_failed_is_made_up_for(
     assert (first.manifest.step, first.manifest.objects) == (0, was.manifest.objects)
 
 
-def test_a_run_killed_inside_its_first_save_begins_anew_from_its_own_data(
-    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_killed_inside_its_first_save_begins_anew_from_its_own_data(lab: Lab, tmp_path: Path) -> None:
     """`init` is there, `latest` is not, and the user's file is gone."""
     write_prices(tmp_path / "prices.csv")
     words = (f"env.data={tmp_path / 'prices.csv'}", *ORDERS[3:])

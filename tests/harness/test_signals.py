@@ -38,7 +38,7 @@ def test_a_signal_lets_the_step_end_and_saves_it(lab: Lab, tmp_path: Path, name:
     run = tmp_path / "mine"
     assert done.code == 75
     assert done.err == (
-        f"eigen2: Stopped by {name}; step 2 is saved and `eigen2 train --resume {run}` goes on from there.\n"
+        f"eigen2: Stopped by {name}; step 2 is saved and `eigen2 train --resume {run}` continues from there.\n"
     )
     assert newest(run) == 2
     facts = json.loads((run / "run.json").read_text())
@@ -164,7 +164,9 @@ def test_a_signal_while_a_resume_is_opened_says_how_to_go_on(
 ) -> None:
     run = Path(shutil.copytree(finished, tmp_path / "mine"))
     monkeypatch.setattr("eigen2.harness.training.restore", interrupt("SIGHUP"))
-    with pytest.raises(StoppedEarly, match=f"before training began; `eigen2 train --resume {run}` goes on"):
+    with pytest.raises(
+        StoppedEarly, match=f"before training began; `eigen2 train --resume {run}` continues it"
+    ):
         resume_run(str(run), [], Console(file=io.StringIO()))
 
 

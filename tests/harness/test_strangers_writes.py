@@ -132,7 +132,7 @@ def test_a_lock_that_is_another_file_under_a_second_name_is_not_written(
     victim.write_text("precious")
     (stranger / "lock").unlink(missing_ok=True)
     os.link(victim, stranger / "lock")
-    with pytest.raises(DamagedStateError, match="something else than a lock"), Run(stranger).owned():
+    with pytest.raises(DamagedStateError, match="is not a lock file"), Run(stranger).owned():
         pass
     assert victim.read_text() == "precious"
 
@@ -189,9 +189,7 @@ def test_what_is_no_plain_file_is_refused_at_once_wherever_it_stands(
                 reading()
 
 
-def test_a_directory_that_is_a_bucket_is_read_and_written_through_no_link(
-    finished: Path, tmp_path: Path
-) -> None:
+def test_a_directory_that_is_a_bucket_is_read_and_written_through_no_link(tmp_path: Path) -> None:
     bucket = LocalBucket(parse(f"file://{tmp_path / 'bucket'}"))
     (tmp_path / "bucket" / "run").mkdir(parents=True)
     (tmp_path / "outside").mkdir()

@@ -136,6 +136,6 @@ def test_a_copy_without_its_newest_checkpoint_says_what_a_resume_goes_on_from(la
     done = lab.run("verify", run.path)
     assert done.code == 5
     assert len(done.err.splitlines()) == 1
-    assert f"a resume goes on from 'previous' of step {older}" in done.err
+    assert f"a resume continues from 'previous' of step {older}" in done.err
     assert lab.run("train", "--resume", run.path).code == 0
     assert lab.run("verify", run.path).code == 0

@@ -59,7 +59,7 @@ def test_the_files_tell_what_happened_to_every_unit_of_money(lab: Lab, run: Path
 
 
 def test_only_the_newest_files_are_kept_and_others_are_left_alone(
-    run: Path, lab: Lab, monkeypatch: pytest.MonkeyPatch
+    run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from eigen2.evaluation.result import Evaluation
 

@@ -80,7 +80,7 @@ def test_fingerprint_changes_with_any_price_date_or_symbol_and_with_nothing_else
     assert len({original, *(prices.fingerprint() for prices in changed)}) == 5
 
 
-def test_start_and_end_choose_days(small: MarketConfig) -> None:
+def test_start_and_end_choose_days() -> None:
     market = load_market(MarketConfig(data="sp20", start="2010-01-01", end="2020-12-31"), 0)
     assert (str(market.dates[0]), str(market.dates[-1])) == ("2010-01-04", "2020-12-31")
     with pytest.raises(ConfigError, match=r"env.start is 'soon'; write a date such as"):

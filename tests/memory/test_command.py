@@ -73,7 +73,7 @@ def test_runs_of_earlier_versions_are_understood(lab: Lab, tmp_path: Path, name:
     assert facts.keys() >= {"leak", "verdict", "slope_bytes_per_step", "owners"}
 
 
-def test_each_record_says_what_it_said_before_and_more(lab: Lab, finished: Path) -> None:
+def test_each_record_says_what_it_said_before_and_more(finished: Path) -> None:
     records = [json.loads(line) for line in (finished / "memory.jsonl").read_text().splitlines()]
     assert [record["step"] for record in records] == [1, 2, 3]
     for record in records:

@@ -59,7 +59,7 @@ def test_stopped_at_a_gigabyte_and_a_half_and_resumed_under_three_it_is_the_same
     small, large = 1_500_000_000, 3_000_000_000
     refused = eigen2(small, "train", *WIDE, f"run.root={tmp_path}", "run.name=a")
     assert refused.returncode == 4
-    assert "1.50 GB are there (cgroup /" in refused.stderr
+    assert "1.50 GB are available (cgroup /" in refused.stderr
     planned = eigen2(small, "plan", *WIDE, f"run.root={tmp_path}")
     assert planned.returncode == 4
     assert "It fits with replay.capacity=" in planned.stderr

@@ -180,7 +180,7 @@ def test_a_reader_that_is_always_too_slow_and_has_no_locks_is_told(
 
     for step in (1, 2):
         trained.save(NewCheckpoint(step, state_at(step)))
-    with pytest.raises(ResourceError, match="faster than it can be read"):
+    with pytest.raises(ResourceError, match="faster than they can be read"):
         Checkpoints(tmp_path).read_newest(overtaken)
 
 

@@ -127,7 +127,7 @@ class Trainer(ABC):
         """The best agent, for people who open it elsewhere."""
 
     def use_replay(self, replay: Replay) -> None:
-        """Go on with a restored replay."""
+        """Continue with a restored replay."""
         self.replay = replay
 
     def take_records(self) -> dict[str, list[dict[str, Any]]]:
@@ -156,7 +156,7 @@ class Experiment(ABC):
     """Hash of the data a run is trained on; empty where there is none but what the config says."""
     rounded_data_fingerprint: str = ""
     """Of data that is computed from the config alone: a hash that does not depend on how a processor rounds. A run of which
-    only `data_fingerprint` differs goes on, and says so."""
+    only `data_fingerprint` differs continues, and says so."""
     notes: tuple[str, ...] = ()
     """What people should know about the environment before a run begins."""
 

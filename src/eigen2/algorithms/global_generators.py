@@ -24,7 +24,7 @@ WRITE: tuple[Callable[[Any], None], ...] = (
 
 @contextmanager
 def lent(state: list[Any]) -> Iterator[None]:
-    """Inside, the generators go on from `state` (from anywhere if it is empty); after, it holds where they got to."""
+    """Inside, the generators continue from `state` (from anywhere if it is empty); afterwards it holds where they are."""
     others = [read() for read in READ]
     for write, value in zip(WRITE, state or others, strict=True):
         write(value)

@@ -77,7 +77,7 @@ def open_copy(place: str, timeout_seconds: float, say: Callable[[str], None]) ->
     if "://" not in place:
         directory = Path(place).expanduser().resolve()
         if not directory.is_dir():
-            raise ConfigError(f"--from {place} is no directory and no url.")
+            raise ConfigError(f"--from {place} is neither a directory nor a url.")
         place = f"file://{directory}"
     above, name = parse(place).split()
     copy = RunCopy(open_bucket(above, timeout_seconds), name, place, say)

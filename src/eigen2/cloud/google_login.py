@@ -46,10 +46,10 @@ def _from_file(variable: str, path: Path) -> Credentials:
             return user.Credentials.from_authorized_user_info(fields, scopes=SCOPES)  # type: ignore[no-any-return,no-untyped-call]
     except (ValueError, KeyError, exceptions.GoogleAuthError) as failure:
         raise Refused(
-            f"{variable} names {path}, which is no complete key file ({type(failure).__name__}); download it again."
+            f"{variable} names {path}, which is not a complete key file ({type(failure).__name__}); download it again."
         ) from None
     if kind is None or variable != "GOOGLE_APPLICATION_CREDENTIALS":
-        raise Refused(f"{variable} names {path}, which is no service account key; download one.")
+        raise Refused(f"{variable} names {path}, which is not a service account key; download one.")
     return _default(f"{variable} names {path}, which cannot be used")
 
 

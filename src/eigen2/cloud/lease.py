@@ -142,7 +142,7 @@ class Lease:
         self._keeper.start()
 
     def release(self) -> None:
-        """Give it back, if it is still ours."""
+        """Release it, if it is still ours."""
         self._stop.set()
         if not self.held:
             return

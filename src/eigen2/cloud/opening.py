@@ -33,7 +33,7 @@ def open_bucket(location: Location, timeout_seconds: float) -> Bucket:
         raise ConfigError(
             f"{location.url} needs the package {missing.name}, which is not installed: pip install eigen2[cloud]"
         ) from missing
-    raise ConfigError(f"{location.scheme}:// is no cloud url; use gs, s3, az or file.")
+    raise ConfigError(f"{location.scheme}:// is not a cloud url; use gs, s3, az or file.")
 
 
 def probe(bucket: Bucket) -> datetime:
@@ -46,6 +46,6 @@ def probe(bucket: Bucket) -> datetime:
     bucket.delete(key)
     if entry is None or entry.size != len(data) or found != data:
         raise Corrupted(
-            f"The bucket returned something else than was just put there under {key}; check the server."
+            f"The bucket returned something other than what was just written to {key}; check the server."
         )
     return entry.modified

@@ -57,7 +57,7 @@ class Throttle:
 
 
 def with_timeout(seconds: float, work: Callable[[], Result], where: str) -> Result:
-    """What `work` returns or raises; Unreachable when it takes longer. It then goes on in a thread that nobody waits for."""
+    """What `work` returns or raises; Unreachable when it takes longer. It then continues in a thread that nobody waits for."""
     outcome: Future[Result] = Future()
 
     def serve() -> None:

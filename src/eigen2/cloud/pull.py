@@ -77,7 +77,7 @@ def read_facts(bucket: Bucket, run: str) -> dict[str, Any]:
     except NotThere:
         return {}
     except ValueError as error:
-        raise Corrupted(f"{run}/run.json in the bucket is no JSON ({error}).") from error
+        raise Corrupted(f"{run}/run.json in the bucket is not JSON ({error}).") from error
     return found if isinstance(found, dict) else {}
 
 

@@ -21,7 +21,7 @@ from eigen2.cloud.words import size_words
 from eigen2.errors import ConfigError, DamagedStateError, RunGone
 
 FAILURES = (Unreachable, Refused, NotThere, DamagedStateError, OSError)
-"""What another attempt may get over."""
+"""What another attempt may overcome."""
 SHARE = 0.015
 """Of one core, what uploading takes at most, averaged over a batch and the pause after it."""
 NEWS = 100
@@ -63,6 +63,7 @@ class Uploader:
         self._sent = -1
         self._final = self._complete = False
         self._offline: str | None = None
+        """Why nothing can be uploaded at the moment."""
         self._since = time.monotonic()
         self._news: deque[str] = deque(maxlen=NEWS)
         self._ended: str | None = None
@@ -70,11 +71,6 @@ class Uploader:
         self._withheld: tuple[str, ...] = ()
         """What the last batch left here because it is damaged."""
         self._thread = threading.Thread(target=self._serve, name="uploader", daemon=True)
-
-    @property
-    def offline(self) -> str | None:
-        """Why nothing can be uploaded at the moment; None when all is well."""
-        return self._offline
 
     @property
     def due_bytes(self) -> int:
@@ -93,7 +89,7 @@ class Uploader:
         self._begun = True
 
     def begin_offline(self, reason: str) -> None:
-        """The server was out of reach at the start, which has been said."""
+        """The server was out of reach at the start; that has been reported."""
         self._offline = reason
         self._news.append(reason)
 
@@ -231,7 +227,7 @@ class Uploader:
         self.mirror.forget()
         if self._offline is None:
             self._since = time.monotonic()
-            self._announce(f"{error} Training goes on; uploads are tried again.")
+            self._announce(f"{error} Training continues; uploads are tried again.")
         self._offline = str(error)
         if isinstance(error, Refused):
             try:

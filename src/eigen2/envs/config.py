@@ -1,4 +1,4 @@
-"""What an environment can be told; an `env` preset fills one of these."""
+"""The settings of an environment; an `env` preset fills one of these."""
 
 import os
 from abc import abstractmethod
@@ -21,7 +21,7 @@ class EnvConfig(Section):
         """What a run in this environment is called."""
 
     def absolute(self) -> Self:
-        """The same with absolute paths, so that a run can go on from any working directory."""
+        """The same with absolute paths, so that a run can be resumed from any working directory."""
         return self
 
 

@@ -86,7 +86,7 @@ def _replayed(
     if core.books.day[0] >= core.books.last_decision[0]:
         left = int(core.books.end[0] - day)
         notes.append(
-            f"the episode is being settled: nothing is opened for {left} day{'' if left == 1 else 's'}"
+            f"the episode is in settlement: nothing is opened for {left} day{'' if left == 1 else 's'}"
         )
     return core, notes
 

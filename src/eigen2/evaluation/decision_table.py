@@ -48,5 +48,5 @@ def _stale(row: dict[str, Any], facts: dict[str, Any]) -> bool:
 
 def _origin(facts: dict[str, Any]) -> str:
     if facts["positions_from"] == "replay":
-        return f"the champion's own, played since {facts['replayed_from']}"
+        return f"those it would hold if it had traded since {facts['replayed_from']}"
     return str(facts["positions_from"])

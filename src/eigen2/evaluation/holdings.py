@@ -41,7 +41,7 @@ def read_holdings(file: Path, core: TradingCore, capital: float | None) -> tuple
     total = invested + cash
     if total <= 0.0:
         raise DataError(f"{file} holds nothing; give a row {CASH} with your money, or --capital")
-    _put(core, day, np.array(position, int), shares / total, prices, cash / total)
+    _put(core, np.array(position, int), shares / total, prices, cash / total)
     return total, [*notes, *_details(core, file, own, position, prices, day)]
 
 
@@ -85,7 +85,7 @@ def _last_prices(core: TradingCore, day: int) -> np.ndarray:
 
 
 def _put(
-    core: TradingCore, day: int, position: np.ndarray, shares: np.ndarray, prices: np.ndarray, cash: float
+    core: TradingCore, position: np.ndarray, shares: np.ndarray, prices: np.ndarray, cash: float
 ) -> None:
     books = core.books
     books.cash[0], books.equity[0], books.pnl[0], books.costs[0] = cash, 1.0, 0.0, 0.0

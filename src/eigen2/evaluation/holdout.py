@@ -63,7 +63,7 @@ class HoldoutUses:
         notes = []
         if self.total == 1:
             notes.append(
-                "this holdout was opened for the first time, and is spent by it: every other champion or policy "
+                "this was the first use of this holdout; from now on every other champion or policy "
                 "shown to it, by whichever run, must now clear a higher bar"
             )
         elif self.champions > 1:

@@ -50,5 +50,5 @@ def named_policy(name: str, market: MarketData, config: TradingConfig, split: st
     if name == "oracle" and has_oracle(config.data):
         return oracle_benchmark(market, config, seed)
     if name == "oracle":
-        raise ConfigError(f"{config.data} has no oracle: only planted markets have a rule that can be known")
+        raise ConfigError(f"{config.data} has no oracle: only planted markets have a known rule")
     raise ConfigError(f"unknown policy {name!r}; choose one of {', '.join(POLICIES)}")

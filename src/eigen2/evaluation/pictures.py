@@ -76,7 +76,7 @@ def series(found: "MarketEvaluation") -> dict[str, Columns]:
 
 def panels(found: "MarketEvaluation") -> tuple[Panel, ...]:
     names = tuple(found.returns)
-    band = "The band holds 95 % of the histories that are made of the champion's own days, drawn again in blocks."
+    band = "The band holds 95 % of bootstrap histories, made by drawing the champion's own days in blocks."
     shown: list[Panel] = [
         Lines("Growth, after costs", names, source="growth", x="date", unit="%", low="low", high="high", note=band),
         Lines("Drawdown", ("champion", "equal_weight"), source="returns", x="date", drawdown=True),
@@ -89,7 +89,7 @@ def panels(found: "MarketEvaluation") -> tuple[Panel, ...]:
             )
         )  # fmt: skip
     shown.append(Lines("Turnover", ("turnover",), source="trades", x="date", unit="of equity a day"))
-    shown.append(Heat("What it held", "weights", unit="share of equity"))
+    shown.append(Heat("Holdings", "weights", unit="share of equity"))
     if found.prices is not None:
         shown.append(Marks("Trades", "prices", "fills", told=("shares", "price", "reason"), unit="close"))
     return tuple(shown)

@@ -103,7 +103,9 @@ def _evidence(evaluation: MarketEvaluation) -> list[str]:
     if uses is not None:
         by = "" if uses.champions == 1 else f" by {uses.champions} champions"
         behind = f" with {uses.trials} trials behind them" if uses.trials else ""
-        where = f"; the ledger {uses.ledger} counts them, delete it to forget" if uses.ledger else ""
+        where = (
+            f"; they are counted in {uses.ledger}, and deleting it resets the count" if uses.ledger else ""
+        )
         lines.append(f"holdout uses {uses.total}{by}{behind}{where}")
     return lines
 

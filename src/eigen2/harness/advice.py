@@ -22,7 +22,7 @@ def problems(wanted: Forecast, room: Room) -> list[str]:
         largest = max(wanted.components, key=lambda name: wanted.components[name].ram)
         found.append(
             f"the run needs {size_words(wanted.ram_bytes)} of memory (most of it {largest}: "
-            f"{size_words(wanted.components[largest].ram)}), and {size_words(room.ram)} are there ({room.ram_source})"
+            f"{size_words(wanted.components[largest].ram)}), and {size_words(room.ram)} are available ({room.ram_source})"
         )
     if room.gpu and wanted.gpu_bytes > room.gpu:
         found.append(f"it needs {size_words(wanted.gpu_bytes)} on the GPU, which has {size_words(room.gpu)}")
@@ -38,7 +38,7 @@ def suggestions(config: Config, knobs: tuple[str, ...], fits: Fits) -> list[tupl
     return [(key, value) for key, value in _suggested(config, knobs, fits)][:MOST]
 
 
-def refuse(wanted: Forecast, room: Room, advice: list[tuple[str, Any]], config: Config) -> None:
+def refuse(wanted: Forecast, room: Room, advice: list[tuple[str, Any]]) -> None:
     """Raise ResourceError if the run does not fit."""
     found = problems(wanted, room)
     if not found:
@@ -50,7 +50,7 @@ def refuse(wanted: Forecast, room: Room, advice: list[tuple[str, Any]], config: 
         hint = "No single setting makes it fit: several must be smaller"
     else:
         hint = "Free some space or choose another directory with run.root"
-    raise ResourceError(f"{_capital('; '.join(found))}. {hint}; `--force` starts it all the same.")
+    raise ResourceError(f"{_capital('; '.join(found))}. {hint}; `--force` starts it anyway.")
 
 
 def _suggested(config: Config, knobs: tuple[str, ...], fits: Fits) -> Iterator[tuple[str, Any]]:

@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 
 from eigen2.algorithms import registry
-from eigen2.algorithms.contract import Calibration, Experiment, Services, Trainer
+from eigen2.algorithms.contract import Experiment, Services, Trainer
 from eigen2.config import Config, validate
 from eigen2.errors import ResourceError
 from eigen2.harness.forecast import Measured
@@ -91,7 +91,7 @@ def measure(config: Config, services: Services, clock: "PhaseClock") -> Measured
     began = time.monotonic()
     with algorithm.open(how.config.model_copy(update={"cluster": "inline"}), services) as experiment:
         trainer = experiment.trainer
-        total = _steps(experiment, how, config)
+        total = _steps(experiment, config)
         opening, opened = time.monotonic() - began, resident_bytes()
         frozen: Mapping[str, Any] = freeze(trainer.state_dict())
         first = state_bytes(frozen)
@@ -154,7 +154,7 @@ class PhaseClock:
         self._since = now
 
 
-def _steps(experiment: Experiment, how: Calibration, config: Config) -> int:
+def _steps(experiment: Experiment, config: Config) -> int:
     """Of the real run: its length may be counted in rounds that the short one cuts."""
     needs = registry.algorithm(config.alg.kind).needs(config, Services(_Nowhere(), lambda state: ""))
     return experiment.trainer.steps if needs is None or not needs.steps else needs.steps

@@ -161,7 +161,7 @@ class Checkpointer:
             self._failing = True
             self._tell(
                 "save_failed",
-                f"Checkpoints cannot be written ({error}); training goes on, the last good one stands.",
+                f"Checkpoints cannot be written ({error}); training continues, and the last good one is kept.",
             )
 
     def _tell(self, kind: str, message: str) -> None:

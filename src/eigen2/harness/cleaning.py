@@ -76,7 +76,7 @@ def _why_not(run: Run) -> str | None:
     if held(run.path) in ("here", "elsewhere"):
         return "a process works on it"
     if state_of(run, run.facts()) == "damaged":
-        return "it is damaged; `eigen2 repair` may need what nothing names"
+        return "it is damaged; `eigen2 repair` may need files that nothing refers to"
     checkpoints = run.checkpoints
     good = checkpoints.good()
     lacking = any(
@@ -85,7 +85,7 @@ def _why_not(run: Run) -> str | None:
         for ref in manifest.objects.values()
     )
     if lacking or len(good) < len(checkpoints.names()):
-        return "a checkpoint is damaged; `eigen2 repair` may need what nothing names"
+        return "a checkpoint is damaged; `eigen2 repair` may need files that nothing refers to"
     return None
 
 

@@ -91,7 +91,7 @@ class TrainingConsole:
             self._bar = None
 
     def begin(self, name: str, trainer: Trainer, step: int) -> None:
-        """A run starts, or goes on after `step`."""
+        """A run starts, or resumes after `step`."""
         self.name, self.steps, self.step, self.step_name = name, trainer.steps, step, trainer.step_name
         self._phases, self._units = trainer.phases, trainer.units
         self._declared = tuple(dict.fromkeys((*trainer.headline, "best_score")))

@@ -88,5 +88,5 @@ def _run_of(source: Path) -> Run:
 
 def _checkpoint_name(file: Path) -> str:
     if file.suffix != ".json" or file.parent.name != "checkpoints":
-        raise ConfigError(f"{file} is no checkpoint; name a run or one of RUN/checkpoints/*.json.")
+        raise ConfigError(f"{file} is not a checkpoint; name a run or one of RUN/checkpoints/*.json.")
     return file.stem

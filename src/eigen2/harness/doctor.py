@@ -80,7 +80,7 @@ def _torch(config: "Config") -> Check:
     found = f"torch {torch.__version__}, {config.threads} of {os.cpu_count()} threads"
     devices = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     if config.device != "auto" and not devices[config.device]:
-        return Check("torch", False, f"{found}; device={config.device} is not there, use device=auto")
+        return Check("torch", False, f"{found}; device={config.device} is not available; use device=auto")
     chosen = (
         next(name for name, there in devices.items() if there) if config.device == "auto" else config.device
     )

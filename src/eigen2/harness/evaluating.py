@@ -71,7 +71,7 @@ def opened(run: Run, say: Callable[[str], None], overrides: Sequence[str] = ()) 
     config = absolute(load_config(overrides, stored)) if overrides else stored
     if changed := computing_differences(stored, config):
         raise ConfigError(
-            f"{run.path} was trained with other settings ({described(changed)}); only the place of its data can be named."
+            f"{run.path} was trained with other settings ({described(changed)}); only the path of its data can be given."
         )
     named = names_own_file(config, overrides)
 

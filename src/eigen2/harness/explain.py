@@ -166,7 +166,7 @@ def _matching(word: str, settings: Sequence[Setting]) -> list[Setting]:
         word, [key.rpartition(".")[2] for key in keys], n=1
     )
     hint = f"; did you mean {near[0]}?" if near else "; `eigen2 explain` lists them all."
-    raise ConfigError(f"No setting is called {word} or speaks of it{hint}")
+    raise ConfigError(f"No setting is called {word} or mentions it{hint}")
 
 
 def _bare(kind: Any) -> Any:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 GAP = 2
 WORDS = 32
-"""Cells that words are given before other columns go; longer ones go on in the next line."""
+"""Cells that words get before other columns are dropped; longer ones continue in the next line."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Trackers follow a run's metrics.jsonl, each from where it is; how far they have come is kept in RUN/tracking.json.
 
-A resume cuts metrics.jsonl back to its checkpoint; what a tracker lacks up to there is told again from the file, what
+A resume cuts metrics.jsonl back to its checkpoint; what a tracker lacks up to there is sent again from the file, what
 it has beyond it comes again, and each tracker takes that as its own rules say. A tracker that is switched on late is
 told everything.
 """
@@ -28,7 +28,7 @@ BATCH = 500
 
 
 class Following:
-    """Tells the trackers `names` of a run that goes on after `step`; `tell` hears what fails."""
+    """Feeds the trackers `names` of a run that resumes after `step`; failures are passed to `tell`."""
 
     def __init__(
         self, place: Place, tracked: Tracked, names: Sequence[str], step: int, tell: Callable[[str], None]
@@ -47,7 +47,7 @@ class Following:
                 self._place.check()
                 self._spread(records)
         except (OSError, ValueError, Eigen2Error) as error:
-            self._tell(f"tracking: {self._log} cannot be followed ({error}); training goes on.")
+            self._tell(f"tracking: {self._log} cannot be read ({error}); training continues without it.")
             self._followers.clear()
 
     def end(self, done: bool, keep: bool = True) -> None:
@@ -70,7 +70,7 @@ class Following:
             self._known[name] = self._followers.pop(name).position
             words = " ".join(str(error).split())[:300] or type(error).__name__
             self._tell(
-                f"tracking: {name} failed ({type(error).__name__}: {words}); training goes on without it."
+                f"tracking: {name} failed ({type(error).__name__}: {words}); training continues without it."
             )
 
     def _read(self) -> Iterator[list[Record]]:
@@ -98,16 +98,16 @@ class Following:
             write_atomically(self._file, json.dumps(positions).encode())
         except (OSError, Eigen2Error) as error:
             self._tell(
-                f"tracking: {self._file} cannot be written ({error}); a resume tells more than it must."
+                f"tracking: {self._file} cannot be written ({error}); a resume may send some steps again."
             )
 
 
 class _Follower:
-    """One tracker and how far it has come; it is opened when there is something to tell."""
+    """One tracker and how far it has come; it is opened when there is something to send."""
 
     def __init__(self, name: str, tracked: Tracked, known: int, step: int) -> None:
         self.name, self._tracked = name, tracked
-        # What is kept elsewhere says itself how far it is; what was here and is gone is told again.
+        # What is kept elsewhere knows how far it is; what was here and is gone is sent again.
         self.position = min(known, step) if (tracked.directory / name).is_dir() else 0
         self._tracker: Tracker | None = None
 
@@ -128,7 +128,7 @@ class _Follower:
 
 
 def read_positions(path: Path) -> dict[str, int]:
-    """Tracker -> the last step that it was told; nothing when nobody wrote it down."""
+    """Tracker -> the last step it was sent; empty if that was never written down."""
     try:
         values: Mapping[str, object] = load_table(read_plain(path, LONGEST))
     except (FileNotFoundError, ValueError, Eigen2Error):

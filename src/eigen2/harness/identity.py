@@ -70,9 +70,9 @@ def retired_settings(run: Run, stored: Mapping[str, Any]) -> list[str]:
 
 
 def retired_sentences(run: Run, stored: Mapping[str, Any]) -> tuple[str, ...]:
-    """The same: training goes on without it."""
+    """The same, as sentences: training continues without it."""
     return tuple(
-        f"{setting}, with which this run was trained, is no longer there in version {version('eigen2')}: training goes on "
+        f"{setting}, with which this run was trained, is no longer there in version {version('eigen2')}: training continues "
         "without it, and no longer computes what the version that began the run would have."
         for setting in retired_settings(run, stored)
     )

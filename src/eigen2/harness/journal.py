@@ -1,7 +1,7 @@
 """Append-only JSON-lines logs, readable while training runs.
 
-The size of each log is written into every checkpoint; a resume cuts the logs back to it, so that they tell one
-uninterrupted story.
+The size of each log is written into every checkpoint; a resume cuts the logs back to it, so that they show
+one uninterrupted run.
 """
 
 import errno
@@ -26,7 +26,7 @@ from eigen2.store.plain_files import open_plain
 LASTING = ("stall", "memory_short", "memory_full", "exit", "report_failed")
 """Events that a resume keeps, although they came after its checkpoint."""
 MOST_WAITING = 64 << 20
-"""Bytes of records of one log that wait in memory for a disk that does not take them."""
+"""Bytes of records of one log that wait in memory for a disk that refuses them."""
 MOST_UNSYNCED = 4 << 20
 """Bytes of one log that are kept in memory until they are known to be on the disk."""
 COPIED = 1 << 20
@@ -61,7 +61,7 @@ class Journal:
         self.append("events", {"time": round(time.time(), 3), "kind": kind, "message": message, **facts})
 
     def sizes(self) -> dict[str, int]:
-        """Bytes of each log now, complete and durable; raises OSError while the disk does not take them."""
+        """Bytes of each log now, complete and durable; raises OSError while the disk refuses them."""
         return self.extent()[0]
 
     def extent(self) -> tuple[dict[str, int], dict[str, str]]:
@@ -98,14 +98,14 @@ class _Log:
         self._patience = 0
         """After a failure: how much waits before the disk is tried again, so that trying stays cheap."""
         self._distrusted = False
-        """Set when the file may not hold what was written to it; it is then written anew."""
+        """Set when the file may not hold what was written to it; it is then written again."""
 
     def add(self, line: bytes) -> None:
         self._tail += line
         if len(self._tail) - self._written > MOST_WAITING:
             raise ResourceError(
                 f"{self.path} could not be written for so long that {MOST_WAITING >> 20} MB of records wait in memory; "
-                "mend the disk or free some space: `eigen2 train --resume` goes on from the last checkpoint."
+                "mend the disk or free some space: `eigen2 train --resume` continues from the last checkpoint."
             )
         if len(self._tail) < self._patience:
             return
@@ -196,7 +196,9 @@ def cut_back(directory: Path, sizes: Mapping[str, int], fence: Fence = lambda: N
                 file.truncate(size)
                 os.fsync(file.fileno())
         elif found < size:
-            short.append(f"{path} has lost {size - found:,} of {size:,} bytes; the run goes on without them.")
+            short.append(
+                f"{path} has lost {size - found:,} of {size:,} bytes; the run continues without them."
+            )
     return short
 
 

@@ -35,7 +35,7 @@ def _is_run(path: Path) -> bool:
     try:
         return not path.is_symlink() and not path.name.startswith(".") and (path / "config.yaml").is_file()
     except OSError:
-        # A directory that may not be looked into: whether it is a run is not known.
+        # A directory that may not be read: whether it is a run is not known.
         return False
 
 

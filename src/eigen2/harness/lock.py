@@ -27,7 +27,7 @@ from eigen2.store.plain_files import open_plain
 LONGEST = 4096
 """Bytes of a lock file; those that eigen2 writes are far shorter."""
 CLOCK_SECONDS = 60.0
-"""By which a clock may be put right between two looks at it."""
+"""By which a clock may be corrected between two readings of it."""
 
 
 class RunLock:
@@ -82,7 +82,7 @@ class RunLock:
 
     def _release(self) -> None:
         # On a disk that died, the name of the holder stays in the file: it is then a dead one. Whatever ended the work
-        # is what the user must hear.
+        # is what the user must be told.
         with suppress(OSError):
             self._file.truncate(0)
         with suppress(OSError):
@@ -161,20 +161,18 @@ def _lives(holder: dict[str, Any], lock: os.stat_result) -> bool:
 
 
 def _open(path: Path) -> FileIO:
-    """The lock file, made if it is not there; what is no lock file is not written to, whatever its name."""
+    """The lock file, made if it is not there; a file that is not a lock is not written to, whatever its name."""
     file = open_plain(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
     found = os.fstat(file.fileno())
     signed = found.st_size == 0 or _holder(os.pread(file.fileno(), LONGEST, 0)) is not None
     if found.st_size > LONGEST or (found.st_nlink > 1 and not signed):
         file.close()
-        raise DamagedStateError(
-            f"{path} holds something else than a lock; delete it if no other file is meant by it."
-        )
+        raise DamagedStateError(f"{path} is not a lock file; delete it if nothing else needs it.")
     return file
 
 
 def _holder(text: bytes) -> dict[str, Any] | None:
-    """Who signed a lock file; None when nobody did, or not legibly."""
+    """Who signed a lock file; None when nobody did, or when it cannot be read."""
     try:
         found = load_table(text)
     except ValueError:

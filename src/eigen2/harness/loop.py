@@ -93,7 +93,7 @@ def _run_to_end(
             return
         else:
             _tell_damage(run, trainer, checkpoint, journal, recorder.screen.say)
-            journal.event("resume", f"run {run.name} goes on after step {step}")
+            journal.event("resume", f"run {run.name} resumes after step {step}")
         dropped = False
         while not trainer.done and signals.received is None:
             taken = _step(trainer, signals)
@@ -125,20 +125,20 @@ def _run_to_end(
         checkpointer.close()
     safe = start if checkpointer.safe_step is None else checkpointer.safe_step
     raise StoppedEarly(
-        f"Stopped by {reason}; step {safe} is saved and `eigen2 train --resume {run.path}` goes on from there{watch.hint}."
+        f"Stopped by {reason}; step {safe} is saved and `eigen2 train --resume {run.path}` continues from there{watch.hint}."
     )
 
 
 def _tell_damage(
     run: Run, trainer: Trainer, checkpoint: Checkpoint, journal: Journal, say: Callable[[str], None]
 ) -> None:
-    """What is damaged beside the state does not stop a resume; it is said before it is written over."""
+    """What is damaged beside the state does not stop a resume; it is reported before it is overwritten."""
     sentences = list(checkpoint.manifest.inexact)
     for name, wanted in checkpoint.manifest.log_hashes.items():
         short = any(str(run.log(name)) in sentence for sentence in journal.mended)
         if journal.opened.get(name) != wanted and not short:
             sentences.append(
-                f"{run.log(name)} is not as the checkpoint left it; `eigen2 repair` would have looked for a good copy."
+                f"{run.log(name)} is not as the checkpoint left it; `eigen2 repair`, before a resume, looks for a good copy."
             )
     for sentence in sentences:
         say(sentence)
@@ -146,7 +146,7 @@ def _tell_damage(
     try:
         restore_best_agent(run, trainer, checkpoint.manifest)
     except OSError as error:
-        say(f"{run.path / BEST_AGENT} could not be written anew ({error}).")
+        say(f"{run.path / BEST_AGENT} could not be rewritten ({error}).")
 
 
 def _step(trainer: Trainer, signals: StopSignals) -> dict[str, float] | None:
@@ -174,7 +174,7 @@ def _undisturbed(trainer: Trainer, signals: StopSignals) -> Metrics:
             raise
         raise ResourceError(
             f"A step does not fit into memory ({str(error).splitlines()[0]}); everything up to the last checkpoint is saved. Give "
-            "the run more memory and resume it, or begin a smaller one: `eigen2 plan` says what settings need."
+            "the run more memory and resume it, or start a smaller one: `eigen2 plan` shows what settings need."
         ) from error
     finally:
         signals.step_ends()
@@ -200,7 +200,7 @@ def restore(
         trainer.use_replay(replay)
     if manifest.replay_step != manifest.step:
         say(
-            f"The newest replay is of step {manifest.replay_step} (replay.every): the run goes on from step "
+            f"The newest replay is of step {manifest.replay_step} (replay.every): the run continues from step "
             f"{manifest.step} with it, which is not bit-identical to an uninterrupted one."
         )
 
@@ -215,19 +215,19 @@ def _start_facts(
 
 
 def _check_place(run: Run) -> None:
-    """Nothing is trained for a run that is gone; a disk that cannot tell is heard of by the next save."""
+    """Nothing is trained for a run that is gone; a disk that does not answer fails the next save."""
     with suppress(OSError):
         run.check_place()
 
 
 def _note_elsewhere(run: Run, error: RunGone, say: Callable[[str], None]) -> None:
-    """A run that was moved is told how it stands where it is now; its lock went with it, and is this process's."""
+    """The status of a run that was moved goes into run.json where it is now; its lock moved with it, and is this process's."""
     if isinstance(error, RunMoved) and error.place not in (None, run.path):
         _note(Run(error.place), say, **end_facts("stopped", str(error), error.exit_code))
 
 
 def _note(run: Run, say: Callable[[str], None], **facts: Any) -> None:
-    """Update run.json; a disk that does not take it is said, and stops nothing."""
+    """Update run.json; a disk that refuses it is reported, and stops nothing."""
     try:
         run.note(**facts)
     except (OSError, DamagedStateError) as error:

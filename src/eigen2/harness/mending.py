@@ -48,7 +48,6 @@ class Mending:
         self.bad: set[str] = set(found.bad)
         self.dropped: list[str] = []
         self.changed: dict[str, Manifest] = {}
-        self._salvaged: dict[str, Any] = {}
 
     def mend(self, show: Show = unseen) -> None:
         """Fetch, decide, and leave the manifests that shall be written in `changed` and `dropped`."""

@@ -37,7 +37,7 @@ def start_facts(config: Config, trainer: Trainer, data_fingerprint: str | None) 
 
 
 def resume_facts(config: Config, trainer: Trainer, known: Mapping[str, Any], step: int) -> dict[str, Any]:
-    """For run.json, of which `known` is what it says now, when a run goes on after `step`."""
+    """For run.json, which now says `known`, when a run resumes after `step`."""
     process = describe_process()
     packages = known.get("packages")
     before = packages if isinstance(packages, dict) else {}

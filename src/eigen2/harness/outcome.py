@@ -28,7 +28,7 @@ def actual(run: Run) -> dict[str, Any]:
 
 
 def note_actual(run: Run, say: Callable[[str], None]) -> None:
-    """A disk that does not take it is said, and stops nothing."""
+    """A disk that refuses it is reported, and stops nothing."""
     try:
         run.note(actual=actual(run))
     except (OSError, DamagedStateError) as error:

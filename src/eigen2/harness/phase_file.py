@@ -1,6 +1,6 @@
 """What a run is doing right now, as a small file beside it for whoever looks at the run; it goes when the process ends.
 
-Nothing depends on it, so it is written without waiting for the disk, and a disk that refuses it is not heard of. A run of a
+Nothing depends on it, so it is written without waiting for the disk, and a disk that refuses it is ignored. A run of a
 few seconds has none.
 """
 

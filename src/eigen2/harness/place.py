@@ -59,12 +59,12 @@ class Place:
         if now is None:
             return RunGone(f"{what}; nothing more is written. Start it again, or restore a copy of it.")
         if not self._locked:
-            return RunGone(f"{what}; nothing was written. Name it where it is now.", now)
+            return RunGone(f"{what}; nothing was written. Use its present path.", now)
         step = _resumable(now)
         if step is None:
             return RunGone(f"{what}; nothing more is written, and no checkpoint is there to resume.", now)
         return RunMoved(
-            f"{what}; nothing more is written. Step {step} is saved and `eigen2 train --resume {now}` goes on from "
+            f"{what}; nothing more is written. Step {step} is saved and `eigen2 train --resume {now}` continues from "
             "there.",
             now,
         )

@@ -63,7 +63,7 @@ class Planner:
     def require(self, wanted: Forecast) -> None:
         """Raise ResourceError, with advice, if the run does not fit."""
         if problems(wanted, self.room):
-            refuse(wanted, self.room, self.advice(), self.config)
+            refuse(wanted, self.room, self.advice())
 
     def require_memory(self) -> None:
         """The same of a run whose directory exists already: what it has on disk it need not find room for."""

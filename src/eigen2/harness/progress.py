@@ -1,4 +1,4 @@
-"""Long jobs show that they work: a bar on a terminal, a line now and then elsewhere, nothing where it is not wanted."""
+"""Long jobs show progress: a bar on a terminal, a line now and then elsewhere, nothing where it is not wanted."""
 
 import os
 import time
@@ -24,7 +24,7 @@ from eigen2.cloud.words import legible, size_words
 
 Say = Callable[[str], None]
 Show = Callable[[int, int], None]
-"""Told how much is done, and of how much; 0 in all: not known."""
+"""Called with how much is done, and of how much; 0 in all: not known."""
 QUIET_SECONDS = 10.0
 """Between two lines of progress where there is no terminal."""
 

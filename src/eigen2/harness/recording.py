@@ -26,9 +26,9 @@ class Recorder:
     def __init__(self, screen: TrainingConsole, verbose: int = 0) -> None:
         self.screen, self._verbose = screen, verbose
         self.heard: Callable[[str], None] = lambda phase: None
-        """Told of every sign of progress, with its phase."""
+        """Called at every sign of progress, with its phase."""
         self.tracked: Callable[[], None] = lambda: None
-        """Told when a line was added to the metrics."""
+        """Called when a line was added to the metrics."""
         self._profiler: Profiler | None = None
         self._recent: deque[dict[str, Any]] = deque(maxlen=KEPT)
 
@@ -41,7 +41,7 @@ class Recorder:
     def begin(
         self, run: Run, trainer: Trainer, journal: Journal, step: int, saving: Callable[[], dict[str, int]]
     ) -> None:
-        """A run starts, or goes on after `step`; `saving` gives the bytes of the checkpoint in flight."""
+        """A run starts, or resumes after `step`; `saving` gives the bytes of the checkpoint in flight."""
         self._run, self._trainer, self._journal = run, trainer, journal
         self.screen.begin(run.name, trainer, step)
         self._profiler = Profiler(

@@ -57,7 +57,7 @@ def _named_failures(run: Run) -> Iterator[None]:
         if error.errno not in FAILING:
             raise
         raise ResourceError(
-            f"{run.path} could not be repaired to the end ({error.strerror}); nothing of it is lost. Make room or mend the "
+            f"{run.path} could not be fully repaired ({error.strerror}); nothing of it is lost. Make room or mend the "
             "disk, then repair it again."
         ) from error
 
@@ -137,7 +137,7 @@ def _facts(run: Run, account: Account, ok: bool) -> dict[str, Any]:
 
 def repair_text(facts: dict[str, Any]) -> str:
     if not facts["damaged"]:
-        return "nothing is damaged: every hash holds"
+        return "nothing is damaged: every hash matches"
     words = {"damaged": "damaged", "fetched": "fetched", "rebuilt": "rebuilt", "lost": "lost"}
     lines = [f"{words[kind]:8} {sentence}" for kind in words for sentence in facts[kind]]
-    return "\n".join([*lines, "the run is whole again" if facts["ok"] else "something stays lost; see above"])
+    return "\n".join([*lines, "the run is whole again" if facts["ok"] else "something is lost; see above"])

@@ -54,7 +54,7 @@ def reported(run: Run, make: MakePage, say: Callable[[str], None]) -> Iterator[N
 
 
 def write_page(run: Run, make: MakePage, say: Callable[[str], None]) -> bool:
-    """A failure is said and kept in events.jsonl, and is nothing more."""
+    """A failure is reported and kept in events.jsonl, and has no other effect."""
     try:
         run.check_place()
         page = make(run.path)
@@ -65,7 +65,7 @@ def write_page(run: Run, make: MakePage, say: Callable[[str], None]) -> bool:
         sentence = f"The report could not be written ({words[:300]}); `eigen2 report {run.path}` tries again."
         say(sentence)
         record = {"time": round(time.time(), 3), "kind": FAILED, "message": sentence}
-        # A disk that is full takes no event either; it was said.
+        # A full disk refuses the event too; it was reported already.
         with suppress(OSError, DamagedStateError, RunGone):
             line = (json.dumps(record, separators=(",", ":")) + "\n").encode()
             append_line(run.log("events"), line, run.check_place)

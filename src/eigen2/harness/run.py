@@ -238,7 +238,7 @@ class Run:
         nobody names stay: a damaged run may turn out to need them."""
         check_layout(self.path)
         with RunLock(self.path) as lock:
-            # One that was held before must be the one that is locked now.
+            # A directory that was held before must be the one that is locked now.
             self.check_place()
             with self._at(lock.place):
                 remove_temporaries(self.path)
@@ -260,7 +260,7 @@ class Run:
             self._place = before
 
     def committed(self) -> None:
-        """A checkpoint was saved: whoever uploads hears of it."""
+        """A checkpoint was saved: notify the uploader."""
         if self.uploads is not None:
             self.uploads.committed()
 

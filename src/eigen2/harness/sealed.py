@@ -55,7 +55,7 @@ def holds(path: Path) -> bool | None:
 
 
 def sealed_files(run: Run) -> set[str]:
-    """Those that prove themselves now, and go on doing so: everything that this version writes does."""
+    """Those that carry a checksum now, and will keep one: everything that this version writes does."""
     found = {name for name in SEALED if holds(run.path / name)}
     return found if run.log("evaluations").exists() else found | {EVALUATIONS}
 
@@ -82,11 +82,11 @@ def write_best_agent(run: Run, weights: Mapping[str, Any]) -> None:
 
 
 def restore_best_agent(run: Run, trainer: Trainer, manifest: Manifest) -> None:
-    """The best weights are in the state: a file of them that is damaged or gone is written anew."""
+    """The best weights are in the state: a file of them that is damaged or gone is written again."""
     if math.isfinite(trainer.best_score) and damage(run, manifest, BEST_AGENT):
         write_best_agent(run, copied(trainer.best_weights()))
 
 
 def copied(weights: Mapping[str, "Tensor"]) -> dict[str, "Tensor"]:
-    """Each tensor by itself and at rest: training goes on while they are written."""
+    """Each tensor by itself and at rest: training continues while they are written."""
     return {name: tensor.detach().cpu().contiguous().clone() for name, tensor in weights.items()}

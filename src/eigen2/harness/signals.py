@@ -3,7 +3,7 @@
 The first SIGTERM, SIGINT, SIGHUP, SIGUSR1 or SIGUSR2 asks for a stop: the step in progress may finish within the grace
 period, after which it is dropped by raising `StepDropped` in the main thread. A second SIGINT exits at once.
 Another thread that sees a reason to stop drops the step without grace. Before a run trains, and while it is evaluated at
-its end, there is nothing to save: the work is broken off at once, by `Interrupted`.
+its end, there is nothing to save: the work is interrupted at once, by `Interrupted`.
 """
 
 import os
@@ -28,13 +28,13 @@ class Interrupted(BaseException):
 
 
 class StopSignals:
-    """Context in which stop signals are noted instead of killing the process; unless `patient`, they break off the work."""
+    """Context in which stop signals are noted instead of killing the process; unless `patient`, they interrupt the work."""
 
     def __init__(self, grace_seconds: float = 0.0, patient: bool = True, final: bool = False) -> None:
-        """`final`: the process ends behind it, and no later signal changes how."""
+        """`final`: the process ends after it, and no later signal changes how."""
         self.grace_seconds, self._final = grace_seconds, final
         self.outlook = "before the run began; nothing is lost: start it again"
-        """What is said about work that is broken off now."""
+        """What is said about work that is interrupted now."""
         self._patient = patient
         self.received: str | None = None
         """What asked for a stop."""
@@ -83,7 +83,7 @@ class StopSignals:
         return self._in_step
 
     def drop(self, reason: str) -> None:
-        """From another thread: stop, and drop the step in progress. To be called again if the step goes on: code that
+        """From another thread: stop, and drop the step in progress. To be called again if the step continues: code that
         is not Python's is not interrupted, and an exception may get lost."""
         self.received = self.received or reason
         number = threading.main_thread().ident
@@ -107,8 +107,8 @@ class StopSignals:
 
 
 def _exit_at_once(first: str) -> NoReturn:
-    """Whatever the process is doing: nothing is written but a sentence, and that past Python's buffers."""
-    sentence = f"eigen2: Stopped by {first} and then SIGINT, at once; `eigen2 train --resume` goes on from the last saved step.\n"
+    """Whatever the process is doing: only a sentence is written, bypassing Python's buffers."""
+    sentence = f"eigen2: Stopped by {first} and then SIGINT, at once; `eigen2 train --resume` continues from the last saved step.\n"
     with suppress(OSError):
         os.write(2, sentence.encode())
     os._exit(StoppedEarly.exit_code)
@@ -116,7 +116,7 @@ def _exit_at_once(first: str) -> NoReturn:
 
 @contextmanager
 def stoppable(final: bool = False) -> Iterator[StopSignals]:
-    """From here on a signal ends the command in good order: what is broken off ends with a sentence."""
+    """From here on a signal ends the command in good order: interrupted work ends with a sentence."""
     with StopSignals(patient=False, final=final) as signals:
         try:
             yield signals

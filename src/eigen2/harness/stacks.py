@@ -6,7 +6,7 @@ import threading
 import traceback
 
 DEPTH = 60
-"""Frames of a thread that are told, the innermost."""
+"""Frames of a thread that are shown, the innermost ones."""
 LIBRARY = sysconfig.get_paths()["stdlib"]
 INSTALLED = (sysconfig.get_paths()["purelib"], sysconfig.get_paths()["platlib"])
 

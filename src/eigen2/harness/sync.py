@@ -48,7 +48,7 @@ def fetch_run(url: str, root: Path, settings: "CloudConfig", console: Console) -
         lease.acquire(now, same_place_is_dead=True)
         lease.keep(lambda sentence: None)
         if remote is None:
-            say(f"{run.path} is as far as {url} already.")
+            say(f"{run.path} is up to date with {url}.")
         else:
             puller = Puller(remote, run.path, say, show)
             pulled = puller.newest()
@@ -70,7 +70,7 @@ def pull_run(url: str, root: Path, settings: "CloudConfig", console: Console) ->
     with _locked(run), transferring(console, f"pulling {run.name}") as show:
         if _further(cloud, run, url, or_equal=True) is None:
             raise ConfigError(
-                f"{run.path} is further than {url}; nothing is pulled over it. `eigen2 sync push {run.path}` sends it "
+                f"{run.path} is ahead of {url}; nothing is pulled over it. `eigen2 sync push {run.path}` sends it "
                 "up, or --root names another place."
             )
         pulled = Puller(look(cloud.bucket, run.name), run.path, sayer(console), show).everything()

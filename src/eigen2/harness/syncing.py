@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from eigen2.config import CloudConfig, Config
 
 OFF = "off"
-TRIED_AGAIN = "Training goes on; uploads are tried again."
+TRIED_AGAIN = "Training continues; uploads are tried again."
 PROBE_SECONDS = 15.0
 """A server that takes longer to answer counts as out of reach, and nothing waits for it."""
 GIVE_BACK_SECONDS = 10.0
@@ -109,7 +109,9 @@ def opened(location: "Location", settings: "CloudConfig", root: Path) -> Cloud:
 
     copy = location.directory
     if copy is not None and os.path.realpath(copy) == os.path.realpath(root):
-        raise ConfigError(f"{location.url} is where the runs are; a copy belongs somewhere else.")
+        raise ConfigError(
+            f"{location.url} is the directory of the runs themselves; name another place for the copy."
+        )
     return Cloud(location, open_bucket(location, settings.timeout_seconds), settings)
 
 

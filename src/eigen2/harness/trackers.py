@@ -24,7 +24,7 @@ INIT_SECONDS = 20.0
 
 @dataclass(frozen=True)
 class Tracked:
-    """The run that is told of."""
+    """The run that is tracked."""
 
     directory: Path
     name: str
@@ -35,7 +35,7 @@ class Tracked:
 class Tracker(Protocol):
     def begin(self, after: int) -> int:
         """Steps up to `after` are there, as far as we know, and later ones may be, and come again; returns the step
-        after which to go on."""
+        after which to continue."""
         ...
 
     def log(self, records: Sequence[Record]) -> None:
@@ -81,8 +81,8 @@ class TensorBoard:
 
 
 class WeightsAndBiases:
-    """The run's id is also its id there, so a resume goes on with the same one. Without an API key it stays in
-    RUN/wandb, and `wandb sync` sends it. Steps that are there are not taken twice."""
+    """The run's id is also its id there, so a resume continues the same one. Without an API key it stays in
+    RUN/wandb, and `wandb sync` sends it. Steps that are there are not logged twice."""
 
     def __init__(self, tracked: Tracked) -> None:
         import wandb

@@ -59,7 +59,7 @@ class Tracking:
         self._write("\n")
 
     def close(self, done: bool) -> None:
-        """Have the rest told; `done` when the run is."""
+        """Have the rest sent; `done` when the run is."""
         self._write(DONE if done else STOPPED)
         assert self._process.stdin is not None
         with suppress(OSError):
@@ -72,12 +72,12 @@ class Tracking:
         self._listener.join()
         if code:
             self._tell(
-                f"tracking: it ended before the last steps were told ({self._words or f'exit code {code}'}); a resume tells "
+                f"tracking: it ended before it had sent the last steps ({self._words or f'exit code {code}'}); a resume sends "
                 "what is missing."
             )
 
     def _write(self, word: str) -> None:
-        """One that does not read has news enough, and of one that is gone the end is heard."""
+        """A process that does not read has enough to do; the end of one that has died is noticed elsewhere."""
         assert self._process.stdin is not None
         with suppress(BlockingIOError, BrokenPipeError):
             os.write(self._process.stdin.fileno(), word.encode())
@@ -101,7 +101,7 @@ class Tracking:
 def tracking(
     run: Run, config: Config, journal: Journal, step: int, say: Callable[[str], None]
 ) -> Iterator[Callable[[], None]]:
-    """Inside, the trackers of `config` follow an owned run that goes on after `step`; the yielded function says that there
+    """Inside, the trackers of `config` follow an owned run that resumes after `step`; the yielded function says that there
     is news."""
     if not config.track:
         yield lambda: None
@@ -109,7 +109,7 @@ def tracking(
     try:
         found = Tracking(run, config, journal, step, say)
     except OSError as error:
-        message = f"tracking: no process could be started for it ({error}); training goes on without it."
+        message = f"tracking: its process could not be started ({error}); training continues without it."
         journal.event("tracker", message)
         say(message)
         yield lambda: None

@@ -45,7 +45,7 @@ from eigen2.harness.trust import WANDB, check_place, remember_place, remember_wa
 from eigen2.harness.watch import Watch
 from eigen2.store.checkpoints import Checkpoint, tell_refused
 
-OPENED = "before training began; `eigen2 train --resume {}` goes on"
+OPENED = "before training began; `eigen2 train --resume {}` continues it"
 EVALUATED = "during the final evaluation; training is complete, and `eigen2 train --resume {}` evaluates it"
 """What is said when a run is stopped at these moments."""
 THREADS_PER_CORE = 16
@@ -87,7 +87,7 @@ def start_run(
 ) -> dict[str, Any]:
     """The config is `base` or that of the presets, with the overrides; `data` is a file in which another run keeps the data.
 
-    `signals` are those that are heeded already."""
+    `signals` are those already in force."""
     asked = asked or Asked()
     if signals is None:
         with stoppable() as signals:
@@ -197,7 +197,7 @@ def _resumed(
         recovery = newest_healed(run, not named, screen.say)
         tell_refused(recovery, screen.say)
         checkpoint = recovery.checkpoint
-        # A run that was killed in its very first save begins anew, with the data that it began with.
+        # A run that was killed in its very first save starts over, with the data that it began with.
         known = checkpoint or _first_state(run)
         if known is not None:
             check_config(run, known.manifest.identity, config)
@@ -221,7 +221,7 @@ def _resumed(
 
 
 class _Session:
-    """What a start and a resume share: who listens and shows while the experiment is opened, and how it goes on from there.
+    """What a start and a resume share: who listens and shows while the experiment is opened, and how it continues from there.
 
     `holding` ends after everything else."""
 
@@ -326,7 +326,7 @@ def _restored(
     today = identity(config, experiment) | {"data": checkpoint.manifest.identity["data"]}
     del today["processor"]  # they were computed on one that they do not name
     run.checkpoints.adopt_identity(today)
-    # Each damaged file beside the state is named before it is written anew.
+    # Each damaged file beside the state is named before it is written again.
     found = damaged_files(run, checkpoint.manifest)
     for sentence in found:
         say(f"{sentence}; training does not need it.")
@@ -334,7 +334,7 @@ def _restored(
 
 
 def _noting(checkpoint: Checkpoint, news: tuple[str, ...]) -> Checkpoint:
-    """The checkpoint, noting in which ways its training no longer goes on exactly; every later checkpoint says so too."""
+    """The checkpoint, noting in which ways its training no longer continues exactly; every later checkpoint says so too."""
     inexact = tuple(dict.fromkeys((*checkpoint.manifest.inexact, *news)))
     return replace(checkpoint, manifest=replace(checkpoint.manifest, inexact=inexact))
 

@@ -53,17 +53,17 @@ def check_place(location: "Location", run: "Run") -> None:
         raise ConfigError(
             f"{run.config_file} sends the run to {location.url}, a place that you have not named here. If it is yours, "
             f"name it: `eigen2 train --resume {run.path} cloud.url={location.url}`, or --to with sync; cloud.url=off "
-            "goes on without it."
+            "continues without it."
         )
 
 
 def remember_place(location: "Location", say: Callable[[str], None]) -> None:
-    """The user has named this place: a resume may go on sending there."""
+    """The user has named this place: a resume may keep sending there."""
     _remember(location.url, say)
 
 
 def remember_wandb(say: Callable[[str], None]) -> None:
-    """The user has asked for Weights & Biases: a resume may go on sending there."""
+    """The user has asked for Weights & Biases: a resume may keep sending there."""
     _remember(WANDB, say)
 
 

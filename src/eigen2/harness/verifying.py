@@ -23,7 +23,7 @@ def verify_run(run: Run, sample: float = 1.0, show: Show = unseen) -> Report:
     report = reported(run.checkpoints, replace(found, absent=absent(run, found)))
     damaged, missing, unproven = list(report.damaged), list(report.missing), list[str]()
     if not found.manifests and not found.refused:
-        missing.append(f"{run.path} has no checkpoint: there is nothing that a hash could prove")
+        missing.append(f"{run.path} has no checkpoint: there are no hashes to check")
     newest = newest_of(found)
     if newest is not None:
         damaged += log_damage(run, newest).values()
@@ -99,11 +99,11 @@ def verify_text(report: Report) -> str:
     lines = [f"note: {sentence}" for sentence in (*report.inexact, *report.unproven)]
     counted = f"{report.objects} objects, {report.bytes:,} bytes, {len(report.manifests)} manifests"
     if not report.unread:
-        return "\n".join([*lines, f"{counted}: every hash holds."])
+        return "\n".join([*lines, f"{counted}: every hash matches."])
     return "\n".join(
         [
             *lines,
-            f"{counted}: every hash that was looked at holds; {report.unread} objects ({report.unread_bytes:,} bytes) "
+            f"{counted}: every hash that was checked matches; {report.unread} objects ({report.unread_bytes:,} bytes) "
             "were not read, only their presence and length were checked.",
         ]
     )

@@ -1,4 +1,4 @@
-"""`evaluate --walk-forward N`: the run trained anew on shorter histories, each fold a run of its own.
+"""`evaluate --walk-forward N`: the run trained again on shorter histories, each fold a run of its own.
 
 Folds are called NAME-fold1ofN, ... and lie beside the run; the last one is the run itself. One that is there is not
 trained again, one that was stopped is resumed, and what a fold was found to be worth is read from it: the same command
@@ -30,7 +30,7 @@ def walk_forward(
     """Train and evaluate what is missing, and join the folds; stored with the run."""
     if "final" not in run.checkpoints.names():
         raise ConfigError(
-            f"{run.path} is not trained to its end; `eigen2 train --resume {run.path}` does that."
+            f"{run.path} is not fully trained; `eigen2 train --resume {run.path}` completes it."
         )
     plan, data = _planned(run, folds, say, overrides)
     newest = run.path.parent / "latest"
@@ -41,8 +41,8 @@ def walk_forward(
         if before is not None:
             point_latest(before)
     with run.held():
-        pieces = [_found(fold, console, say, ()) for fold in done]
-        pieces.append(_found(run, console, say, overrides))
+        pieces = [_found(fold, say, ()) for fold in done]
+        pieces.append(_found(run, say, overrides))
         evaluation = plan.join(pieces, [fold.name for fold in (*done, run)])
         run.add_evaluation(evaluation, say)
         say(f"files {write_files(run, evaluation)}")
@@ -74,7 +74,7 @@ def _fold(config: Config, data: Path | None, console: Console) -> Run:
     changed = computing_differences(fold.read_config(), config)
     if changed:
         raise ConfigError(
-            f"{fold.path} stands where a fold would be, and is not one ({described(changed)}); move it away."
+            f"{fold.path} has the name of a fold, but is another run ({described(changed)}); move it away."
         )
     if "final" not in fold.checkpoints.names():
         resume_run(str(fold.path), [], console, Asked(split=HOLDOUT))
@@ -82,7 +82,7 @@ def _fold(config: Config, data: Path | None, console: Console) -> Run:
 
 
 def _found(
-    fold: Run, console: Console, say: Callable[[str], None], overrides: Sequence[str]
+    fold: Run, say: Callable[[str], None], overrides: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Facts and series of a fold's evaluation on its holdout, which is made if it is missing."""
     record = _newest(fold)

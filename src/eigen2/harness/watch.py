@@ -1,4 +1,4 @@
-"""A thread beside the run that acts in time: before memory is used up, and when nothing moves any more.
+"""A thread beside the run that acts in time: before memory is used up, and when there is no more progress.
 
 Short of memory, the trainer drops its caches at its next sign of progress; when memory is nearly full, the step in
 progress is dropped and the run stops at its last checkpoint. Where no step can be dropped - while a run is opened or
@@ -34,7 +34,7 @@ GUARD = "the memory guard"
 SOON = 0.05
 """Seconds in which a step in Python ends after it was dropped."""
 AGAIN = 2.0
-"""Seconds after which a step that was dropped and goes on is dropped again."""
+"""Seconds after which a step that was dropped and still runs is dropped again."""
 
 
 class Watch:
@@ -121,7 +121,7 @@ class Watch:
         """What to do about it."""
         if self._signals.received != GUARD:
             return ""
-        return "; give it more memory, or begin a smaller run: `eigen2 plan` says what settings need"
+        return "; give it more memory, or start a smaller run: `eigen2 plan` shows what settings need"
 
     def has_room(self, size: int) -> bool:
         """Whether memory has room for a copy of so many bytes."""
@@ -134,7 +134,7 @@ class Watch:
         gained = max(0, before - own_bytes())
         self._tell(
             "memory_short",
-            f"Memory is short, {found.words()}: caches are dropped, which gave back {size_words(gained)}, less is evaluated "
+            f"Memory is short, {found.words()}: caches are dropped, which freed {size_words(gained)}, less is evaluated "
             "at a time, and every step is saved; results stay the same.",
             share=round(found.share, 4),
             gained_bytes=gained,
@@ -210,12 +210,12 @@ class Watch:
         self._screen.say(message)
 
     def _exit(self, sentence: str, code: int) -> NoReturn:
-        """The main thread does not hear: say what is to be said, and end the process."""
+        """The main thread does not react: say what is to be said, and end the process."""
         if self._run is not None:
             last = (
                 ""
                 if "--resume" in sentence
-                else f" `eigen2 train --resume {self._run.path}` goes on from the last checkpoint."
+                else f" `eigen2 train --resume {self._run.path}` continues from the last checkpoint."
             )
             sentence += last
             # A disk that fails, or a run that is gone, does not keep the process from ending.

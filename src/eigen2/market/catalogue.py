@@ -39,7 +39,7 @@ EMBEDDED: Final[dict[str, Sample]] = {
             licence="BSD-3-Clause",
             source="skfolio 1.12.2 (upstream price source not stated)",
             caveats=(
-                "survivors: these 20 names were picked knowing that they lived to 2022, so compare with the same "
+                "survivors: these 20 names were picked knowing that they survived to 2022, so compare with the same "
                 "20 names at equal weight, never with an index",
                 "dividends are included in the prices; a price index is not a fair comparison",
                 "prices are rounded to 0.001, up to about 3 basis points of a daily return around 2006 and more "

@@ -76,7 +76,7 @@ def _volumes(grid: Grid) -> list[Finding]:
 def _twins(grid: Grid) -> list[Finding]:
     """Symbols whose closes are the same numbers."""
     close = grid.prices.close
-    days, symbols = close.shape
+    days = len(close)
     anchors = np.unique(np.linspace(0, days - 1, min(days, _ANCHORS)).astype(int))
     findings, reported = [], set()
     for day in anchors:

@@ -14,9 +14,9 @@ NOTABLE = 20_000
 MUCH = 32_000_000
 """In a long run, this much is a leak however slowly it came."""
 LITTLE = 16_000_000
-"""In a short run, allocators wander by so much."""
+"""In a short run, allocators vary by this much."""
 LATE = 0.4
-"""A leak goes on: the second half must grow at this part of the whole slope. What saturates does not."""
+"""A leak does not stop: the second half must grow at this share of the whole slope. What saturates does not."""
 OVERHEAD = 0.1
 """A buffer that fills may cost this much more than it says."""
 
@@ -34,7 +34,7 @@ class Growth:
 
 
 def warm_up(steps: int) -> int:
-    """First steps of a process that say nothing: allocators, caches and libraries settle."""
+    """First steps of a process, which prove nothing: allocators, caches and libraries settle."""
     return max(3, steps // 5)
 
 

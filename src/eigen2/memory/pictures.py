@@ -64,7 +64,7 @@ def grown(verdict: Verdict) -> list[str]:
             words = ", ".join(f"{name} {size_words(value)}" for name, value in shown.items())
             lines.append(f"  growth per step {title}: {words}")
     if verdict.profiler_share is not None:
-        lines.append(f"  looking at memory took {100 * verdict.profiler_share:.2f} % of the time")
+        lines.append(f"  measuring memory took {100 * verdict.profiler_share:.2f} % of the time")
     return lines
 
 

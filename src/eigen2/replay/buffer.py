@@ -124,7 +124,7 @@ class Replay:
         self.max_priority = max(self.max_priority, float(values.max(initial=0.0)))
 
     def snapshot(self) -> Snapshot:
-        """The replay as it is now; write it, on any thread, while this one goes on."""
+        """The replay as it is now; write it, on any thread, while this one continues."""
         head = {
             "format": FORMAT,
             "schema": self.schema.to_json(),

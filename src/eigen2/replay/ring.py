@@ -64,7 +64,7 @@ class RecordRing:
             rows = self.buffer[first % slots : first % slots + count]
             rows[:] = old[first % old_slots : first % old_slots + count]
             if first // length in self.segments:
-                # An unfinished snapshot goes on reading the old memory, which nobody writes any more.
+                # An unfinished snapshot keeps reading the old memory, which nobody writes any more.
                 self.segments[first // length].matrix = rows
 
     def reserve(self, records: int) -> npt.NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""A snapshot: the replay as it was at one moment, to be written, on any thread, while training goes on."""
+"""A snapshot: the replay as it was at one moment, to be written, on any thread, while training continues."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -32,10 +32,10 @@ def events(view: RunView) -> Section:
         told = ", ".join(
             f"{NAMED.get(kind, kind.replace('_', ' '))} {_times(count)}" for kind, count in special.items()
         )
-        section.notes.append(f"In the life of this run: {told}.")
+        section.notes.append(f"During this run: {told}.")
     elif view.events and not section.notes:
         section.notes.append(
-            "Uninterrupted: never resumed, repaired or short of memory, and nothing of it was found damaged."
+            "Uninterrupted: never resumed, repaired or short of memory, and no damage was found."
         )
     if view.metadata.get("reason"):
         section.notes.append(f"How it ended: {view.metadata['reason']}")
@@ -48,7 +48,7 @@ def events(view: RunView) -> Section:
 
 def set_up(view: RunView) -> Section:
     section, data = Section("Set-up"), view.metadata
-    section.shown.append(Shown("Do it again", text=_command(view), wide=True))
+    section.shown.append(Shown("Run it again", text=_command(view), wide=True))
     changed = _differences(data)
     if changed is not None:
         presets = " ".join(f"{group}={name}" for group, name in table(view.config.get("presets")).items())

@@ -130,7 +130,7 @@ def _marks(panel: Mapping[str, Any], table: Table, events: Table) -> Figure | No
         if not curve["y"]:
             continue
         at = {str(when): value for when, value in zip(table[x], table[name], strict=True)}
-        traces += [curve, *_events(name, rows.get(name, []), events, at, x, side, told)]
+        traces += [curve, *_events(rows.get(name, []), events, at, x, side, told)]
         count = len(rows.get(name, []))
         choices.append(
             {"label": f"{name} ({count})", "traces": list(range(first, len(traces))), "count": count}
@@ -143,7 +143,6 @@ def _marks(panel: Mapping[str, Any], table: Table, events: Table) -> Figure | No
 
 
 def _events(
-    name: str,
     rows: Sequence[int],
     events: Table,
     at: Mapping[Any, Any],

@@ -20,7 +20,7 @@ class BackgroundSaver(Generic[Result]):
     never piles up snapshots in memory. What a job raises is raised by the next `submit`, `wait` or `close`, once,
     unchanged (an OSError keeps its errno). When `submit` raises, the new job was not started.
 
-    The job must own its data (`state.freeze`, a replay snapshot): training goes on while it runs.
+    The job must own its data (`state.freeze`, a replay snapshot): training continues while it runs.
     """
 
     def __init__(self) -> None:

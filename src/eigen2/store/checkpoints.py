@@ -41,7 +41,7 @@ NONSENSE = (
     RecursionError,
     RuntimeError,
 )
-"""What a state that is none raises where it is read."""
+"""What reading something that is not a state raises."""
 SAVE_FAILURES = (OSError, ResourceError)
 """What `save` raises when the disk is full or broken; the checkpoints committed before are untouched."""
 
@@ -51,7 +51,7 @@ ATTEMPTS = 100
 
 
 class ReplaySnapshot(Protocol):
-    """An immutable view of a replay; it may be written on another thread while training goes on."""
+    """An immutable view of a replay; it may be written on another thread while training continues."""
 
     def write(self, put: Callable[[Sequence[Buffer]], str], has: Callable[[str], bool]) -> Mapping[str, Any]:
         """Store what is new; returns a JSON manifest to restore from.
@@ -105,11 +105,11 @@ class Checkpoint:
             raise self.unusable(f"{type(error).__name__}: {str(error)[:200]}") from error
 
     def unusable(self, why: str) -> DamagedStateError:
-        """Its bytes are those that were hashed, and are nothing that this program can go on from."""
+        """Its bytes are those that were hashed, and this program cannot continue from them."""
         manifest = self.manifest
         path = self.objects.root.with_name("checkpoints") / f"{manifest.name}.json"
         return DamagedStateError(
-            f"checkpoint '{manifest.name}' at step {manifest.step} cannot be loaded, though every hash of it holds ({why}); "
+            f"checkpoint '{manifest.name}' at step {manifest.step} cannot be loaded, though every hash of it matches ({why}); "
             f"use the version and the plug-ins that run.json names, or move {path} away to go on from an older one"
         )
 
@@ -242,8 +242,8 @@ class Checkpoints:
 
     def _too_fast(self) -> ResourceError:
         return ResourceError(
-            f"{self.directory} is replaced faster than it can be read here, and may not be written, so that it cannot be "
-            "kept from that; try again when the run rests, or copy it first."
+            f"The checkpoints in {self.directory} are replaced faster than they can be read, and the directory is read-only, so they "
+            "cannot be pinned; try again when the run is not training, or copy it first."
         )
 
     def good(self) -> dict[str, Manifest]:
@@ -417,7 +417,7 @@ class Checkpoints:
                 raise RunMoved(
                     f"{path} is of step {other.manifest.step} and was not written by this process: another one works on the "
                     f"run. Nothing more is written; stop all but one, then `eigen2 train --resume {path.parents[1]}` "
-                    "goes on.",
+                    "continues.",
                     path.parents[1],
                 )
 

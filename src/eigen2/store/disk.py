@@ -19,7 +19,7 @@ BROKEN = (
 """A disk that died, or a server that no longer answers."""
 FAILING = (*FULL, *BROKEN)
 NOT_WRITABLE = (errno.EROFS, errno.EACCES, errno.EPERM)
-"""Reasons why a disk does not take what is written to it."""
+"""Reasons why a disk refuses what is written to it."""
 MARGIN_BYTES = 1 << 20
 """Left free for manifests, logs and directories."""
 

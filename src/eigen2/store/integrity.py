@@ -101,9 +101,9 @@ def reported(checkpoints: Checkpoints, found: Survey) -> Report:
     resumable = [manifest for name, manifest in found.manifests.items() if name in RESUMABLE]
     newest = max(resumable, key=lambda manifest: manifest.step, default=None)
     left = (
-        "nothing here can be resumed from"
+        "nothing here can be resumed"
         if newest is None
-        else f"a resume goes on from '{newest.name}' of step {newest.step}"
+        else f"a resume continues from '{newest.name}' of step {newest.step}"
     )
     absent = [
         f"{checkpoints.path(name)} is missing: the run had a checkpoint '{name}', which was lost or never copied; {left}, "

@@ -1,4 +1,4 @@
-"""What the ERL algorithm can be told."""
+"""The settings of ERL."""
 
 import math
 from typing import Literal, Self
@@ -77,7 +77,7 @@ class ERLConfig(AlgorithmConfig):
     block: int = Field(4, ge=1)
     """Agents evaluated together; fewer need less memory."""
 
-    # Constants of the algorithm, some of them other on markets than on control tasks.
+    # Constants of the algorithm, some of which differ between markets and control tasks.
 
     n_step: int = Field(5, ge=1, json_schema_extra=CONSTANT)
     """Days of real reward before the critic takes over."""

@@ -1,4 +1,4 @@
-"""Gradient learning of several agents at once: DDPG with the cures of TD3.
+"""Gradient learning of several agents at once: DDPG with the improvements of TD3.
 
 For each agent, with twin critics Q1, Q2, target networks ' and smoothing noise e:
 

@@ -85,7 +85,7 @@ class _Worker:
         self._pipe, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(theirs, make_task, threads), daemon=True)
         self._process.start()
-        # Only the worker has the other end from here on: when it dies, whoever waits for it hears of it.
+        # Only the worker has the other end from here on: when it dies, whoever waits for it is woken.
         theirs.close()
 
     def play(self, one: RolloutTask) -> RolloutResult:

@@ -32,7 +32,7 @@ def export_market(
     directory: Path, config: Config, task: MarketTask, trainer: "ERLTrainer", services: Services
 ) -> dict[str, Any]:
     market, actor = task.market, trainer.champion.actor
-    facts = {**market_facts(task, config), "verdict": verdicts(services), "run": _run(services)}
+    facts = {**market_facts(task), "verdict": verdicts(services), "run": _run(services)}
     write_champion(directory, config, trainer.best_weights(), facts)
     prices = kept_prices(market) if config.run.keep_data else None
     if prices is not None:
@@ -43,7 +43,7 @@ def export_market(
     return {"market": market.name, "files": _files(directory)}
 
 
-def market_facts(task: MarketTask, config: Config) -> dict[str, Any]:
+def market_facts(task: MarketTask) -> dict[str, Any]:
     market, env = task.market, task.env
     low, high = TradingCore(market, env, 1).action_bounds
     scale = feature_scale(prices_of(market), market.feature_names, market.train.stop)

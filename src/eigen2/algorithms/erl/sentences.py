@@ -1,4 +1,4 @@
-"""Refusals that are told where they happen and, before anything is opened, by `data check`."""
+"""Refusals that are raised where they happen and, before anything is opened, by `data check`."""
 
 from eigen2.envs.config import TradingConfig
 from eigen2.envs.trading.episodes import episode_steps

@@ -156,7 +156,7 @@ def _limits(facts: CardFacts) -> list[str]:
         "were never seen.",
         "- One seed. Seeds of one algorithm differ; compare several before you believe a difference.",
         "- A score means something only beside standing still and random actions.",
-        "- `latest_checkpoint.pt` holds the training state without the replay; go on with a run from its directory "
+        "- `latest_checkpoint.pt` holds the training state without the replay; to continue a run, resume its directory "
         "(`eigen2 train --resume`), which is exact.",
         "",
     ]

@@ -1,4 +1,4 @@
-"""What PWM can be told; an `alg` preset fills one of these."""
+"""The settings of PWM; an `alg` preset fills one of these."""
 
 import math
 from pathlib import Path

@@ -23,7 +23,7 @@ class World(Protocol):
         ...
 
     def continues(self, latent: Tensor) -> Tensor:
-        """Probability [...] that the episode goes on after arriving at latent [..., L]."""
+        """Probability [...] that the episode continues after arriving at latent [..., L]."""
         ...
 
 
@@ -36,7 +36,7 @@ class ImaginedRollout:
     reward: Tensor
     """[H, batch]"""
     discount: Tensor
-    """gamma x probability to go on [H, batch]"""
+    """gamma x probability to continue [H, batch]"""
 
 
 def imagine(model: World, actor: Actor, start: Tensor, noise: Tensor, gamma: float) -> ImaginedRollout:

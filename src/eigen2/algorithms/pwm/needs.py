@@ -78,7 +78,7 @@ def pwm_needs(config: "Config") -> Needs | None:
     alg = config.alg
     assert isinstance(alg, PWMConfig)
     if isinstance(config.env, TasksConfig):
-        return _tasks_needs(config, alg, config.env)
+        return _tasks_needs(alg, config.env)
     sizes = control_sizes(config.env)
     found = count(alg, sizes.observation, sizes.action)
     # What is collected and sampled is whole, also where the replay keeps rows.
@@ -135,7 +135,7 @@ def _velocities(model: ModelConfig) -> int:
     return model.flow.substeps * (2 if model.flow.integrator == "heun" else 1)
 
 
-def _tasks_needs(config: "Config", alg: PWMConfig, env: TasksConfig) -> Needs | None:
+def _tasks_needs(alg: PWMConfig, env: TasksConfig) -> Needs | None:
     """Of several tasks; how much stored experience they bring is known when it is read."""
     if not env.tasks:
         return None

@@ -34,7 +34,7 @@ from eigen2.replay.schema import described
 
 
 class PWMTrainer(Trainer):
-    """`state_dict` with the replay's own snapshot is everything needed to go on exactly."""
+    """`state_dict` with the replay's own snapshot is everything needed to continue exactly."""
 
     step_name = "iteration"
     headline = ("model_loss", "train_return", "eval_return")
@@ -244,7 +244,7 @@ class PWMTrainer(Trainer):
         self.best.load_state_dict(state["best"])
 
     def use_replay(self, replay: Replay) -> None:
-        """Goes on with a restored replay, whose sampling streams are part of its own snapshot."""
+        """Continues with a restored replay, whose sampling streams are part of its own snapshot."""
         self.replay = self.collector.replay = replay
 
     def _empty_replay(self) -> Replay:

@@ -75,7 +75,7 @@ class WorldModel(nn.Module):
         return self.code.decode(self.reward_head(torch.cat([latent, action], -1)))
 
     def continues(self, latent: Tensor) -> Tensor:
-        """Probability [...] that the episode goes on after arriving at latent [..., L]."""
+        """Probability [...] that the episode continues after arriving at latent [..., L]."""
         logit: Tensor = self.termination_head(centred(latent)).squeeze(-1)
         return torch.sigmoid(-logit)
 

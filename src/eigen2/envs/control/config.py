@@ -1,4 +1,4 @@
-"""What a control environment can be told."""
+"""The settings of a control environment."""
 
 from pathlib import Path
 from typing import Annotated, Literal
