@@ -102,3 +102,16 @@ def test_a_module_that_is_nowhere_is_not_about_mujoco(
     with pytest.raises(ConfigError, match="neither installed nor a file in") as caught:
         make_gym(GymConfig(id="no_such_envs:Mine-v0"))
     assert "MuJoCo" not in str(caught.value)
+
+
+def test_a_module_that_imports_what_is_missing_is_not_called_missing_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "needy_envs.py").write_text("import no_such_physics\n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match="No module named 'no_such_physics'") as caught:
+        make_gym(GymConfig(id="needy_envs:Mine-v0"))
+    assert "neither installed" not in str(caught.value)
+    (tmp_path / "needy_envs.py").write_text("")
+    with pytest.raises(ConfigError, match=r"the module needy_envs\.tasks, which is neither installed"):
+        make_gym(GymConfig(id="needy_envs.tasks:Mine-v0"))

@@ -43,7 +43,9 @@ def make_gym(config: GymConfig) -> GymEnv:
         raise ConfigError(f"env.id={config.id} does not take env.kwargs={config.kwargs}: {error}") from error
     except ModuleNotFoundError as error:
         module = config.id.partition(":")[0]
-        if ":" in config.id and f"'{module.partition('.')[0]}'" in str(error):
+        # Gymnasium raises another one, which names the module of the id whatever was missing.
+        missing = getattr(error.__cause__, "name", None) or error.name
+        if ":" in config.id and f"{module}.".startswith(f"{missing}."):
             raise ConfigError(
                 f"env.id={config.id} asks for the module {module}, which is neither installed nor a file in {os.getcwd()}"
             ) from error
