@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium
+import numpy as np
 import pytest
 
 from eigen2.envs.config import GymConfig
@@ -62,6 +63,20 @@ def test_a_simulator_warns_about_a_model_once_and_not_for_every_copy(
         make_gym(GymConfig(id="HalfCheetah-v5")).close()
     said = capfd.readouterr()
     assert (said.out + said.err).count("settotalmass") <= 1
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_bounds_so_wide_that_their_distance_overflows_are_refused(
+    kind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Wide(gymnasium.Env[Any, Any]):
+        observation_space = gymnasium.spaces.Box(-1, 1, (3,))
+        action_space = gymnasium.spaces.Box(np.finfo(kind).min, np.finfo(kind).max, (1,), kind)
+
+    spec = gymnasium.envs.registration.EnvSpec(id="Wide-v0", entry_point=lambda **_: Wide())
+    monkeypatch.setitem(gymnasium.registry, "Wide-v0", spec)
+    with pytest.raises(ConfigError, match="high - low must be finite in float"):
+        make_gym(GymConfig(id="Wide-v0"))
 
 
 MINE = """

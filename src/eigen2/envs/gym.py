@@ -156,6 +156,12 @@ def _check_spaces(name: str, env: GymEnv) -> None:
         raise ConfigError(
             f"env.id={name} has the action space {action}: a Box of floats with finite bounds is needed"
         )
+    with np.errstate(over="ignore"):
+        spans = action.high - action.low
+    if not np.isfinite(spans).all():
+        raise ConfigError(
+            f"env.id={name} has the action space {action}: high - low must be finite in {action.dtype}"
+        )
     if not isinstance(observation, spaces.Box):
         raise ConfigError(
             f"env.id={name} has the observation space {observation}: a Box is needed; register the environment wrapped, "
