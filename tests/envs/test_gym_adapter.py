@@ -79,6 +79,20 @@ def test_bounds_so_wide_that_their_distance_overflows_are_refused(
         make_gym(GymConfig(id="Wide-v0"))
 
 
+@pytest.mark.parametrize(("seen", "done"), [((0, 4), (1,)), ((3,), (0,))])
+def test_empty_spaces_are_refused(
+    seen: tuple[int, ...], done: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Empty(gymnasium.Env[Any, Any]):
+        observation_space = gymnasium.spaces.Box(-1, 1, seen)
+        action_space = gymnasium.spaces.Box(-1, 1, done)
+
+    spec = gymnasium.envs.registration.EnvSpec(id="Empty-v0", entry_point=lambda **_: Empty())
+    monkeypatch.setitem(gymnasium.registry, "Empty-v0", spec)
+    with pytest.raises(ConfigError, match="neither may be empty"):
+        make_gym(GymConfig(id="Empty-v0"))
+
+
 MINE = """
 import gymnasium, numpy as np
 from gymnasium import spaces

@@ -167,3 +167,7 @@ def _check_spaces(name: str, env: GymEnv) -> None:
             f"env.id={name} has the observation space {observation}: a Box is needed; register the environment wrapped, "
             "e.g. in gymnasium.wrappers.FlattenObservation"
         )
+    if 0 in (*action.shape, *observation.shape):
+        raise ConfigError(
+            f"env.id={name} has the observation space {observation} and the action space {action}: neither may be empty"
+        )
