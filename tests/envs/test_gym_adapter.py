@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium
+import numpy as np
 import pytest
 
 from eigen2.envs.config import GymConfig
@@ -64,6 +65,34 @@ def test_a_simulator_warns_about_a_model_once_and_not_for_every_copy(
     assert (said.out + said.err).count("settotalmass") <= 1
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_bounds_so_wide_that_their_distance_overflows_are_refused(
+    kind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Wide(gymnasium.Env[Any, Any]):
+        observation_space = gymnasium.spaces.Box(-1, 1, (3,))
+        action_space = gymnasium.spaces.Box(np.finfo(kind).min, np.finfo(kind).max, (1,), kind)
+
+    spec = gymnasium.envs.registration.EnvSpec(id="Wide-v0", entry_point=lambda **_: Wide())
+    monkeypatch.setitem(gymnasium.registry, "Wide-v0", spec)
+    with pytest.raises(ConfigError, match="high - low must be finite in float"):
+        make_gym(GymConfig(id="Wide-v0"))
+
+
+@pytest.mark.parametrize(("seen", "done"), [((0, 4), (1,)), ((3,), (0,))])
+def test_empty_spaces_are_refused(
+    seen: tuple[int, ...], done: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Empty(gymnasium.Env[Any, Any]):
+        observation_space = gymnasium.spaces.Box(-1, 1, seen)
+        action_space = gymnasium.spaces.Box(-1, 1, done)
+
+    spec = gymnasium.envs.registration.EnvSpec(id="Empty-v0", entry_point=lambda **_: Empty())
+    monkeypatch.setitem(gymnasium.registry, "Empty-v0", spec)
+    with pytest.raises(ConfigError, match="neither may be empty"):
+        make_gym(GymConfig(id="Empty-v0"))
+
+
 MINE = """
 import gymnasium, numpy as np
 from gymnasium import spaces
@@ -102,3 +131,16 @@ def test_a_module_that_is_nowhere_is_not_about_mujoco(
     with pytest.raises(ConfigError, match="neither installed nor a file in") as caught:
         make_gym(GymConfig(id="no_such_envs:Mine-v0"))
     assert "MuJoCo" not in str(caught.value)
+
+
+def test_a_module_that_imports_what_is_missing_is_not_called_missing_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "needy_envs.py").write_text("import no_such_physics\n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match="No module named 'no_such_physics'") as caught:
+        make_gym(GymConfig(id="needy_envs:Mine-v0"))
+    assert "neither installed" not in str(caught.value)
+    (tmp_path / "needy_envs.py").write_text("")
+    with pytest.raises(ConfigError, match=r"the module needy_envs\.tasks, which is neither installed"):
+        make_gym(GymConfig(id="needy_envs.tasks:Mine-v0"))

@@ -43,7 +43,9 @@ def make_gym(config: GymConfig) -> GymEnv:
         raise ConfigError(f"env.id={config.id} does not take env.kwargs={config.kwargs}: {error}") from error
     except ModuleNotFoundError as error:
         module = config.id.partition(":")[0]
-        if ":" in config.id and f"'{module.partition('.')[0]}'" in str(error):
+        # Gymnasium raises another one, which names the module of the id whatever was missing.
+        missing = getattr(error.__cause__, "name", None) or error.name
+        if ":" in config.id and f"{module}.".startswith(f"{missing}."):
             raise ConfigError(
                 f"env.id={config.id} asks for the module {module}, which is neither installed nor a file in {os.getcwd()}"
             ) from error
@@ -154,8 +156,18 @@ def _check_spaces(name: str, env: GymEnv) -> None:
         raise ConfigError(
             f"env.id={name} has the action space {action}: a Box of floats with finite bounds is needed"
         )
+    with np.errstate(over="ignore"):
+        spans = action.high - action.low
+    if not np.isfinite(spans).all():
+        raise ConfigError(
+            f"env.id={name} has the action space {action}: high - low must be finite in {action.dtype}"
+        )
     if not isinstance(observation, spaces.Box):
         raise ConfigError(
             f"env.id={name} has the observation space {observation}: a Box is needed; register the environment wrapped, "
             "e.g. in gymnasium.wrappers.FlattenObservation"
+        )
+    if 0 in (*action.shape, *observation.shape):
+        raise ConfigError(
+            f"env.id={name} has the observation space {observation} and the action space {action}: neither may be empty"
         )

@@ -1,4 +1,5 @@
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium
@@ -9,7 +10,7 @@ from gymnasium.wrappers import FrameStackObservation, TransformObservation
 
 from eigen2.envs.config import GymConfig
 from eigen2.envs.control.environments import Environments, Task
-from eigen2.envs.control.gymnasium_task import GymnasiumTask, stacked_rows
+from eigen2.envs.control.gymnasium_task import GymnasiumTask
 from eigen2.errors import DamagedStateError, DataError
 
 
@@ -112,21 +113,36 @@ class Pictures(gymnasium.Env[Any, Any]):
         return self.brightness * self.np_random.random((6, 8), np.float32)
 
 
+@pytest.fixture
+def rows_of(monkeypatch: pytest.MonkeyPatch) -> Callable[[gymnasium.Env[Any, Any]], int | None]:
+    """What an environment's observations are found to be stacks of."""
+
+    def found(env: gymnasium.Env[Any, Any]) -> int | None:
+        spec = gymnasium.envs.registration.EnvSpec("Played-v0", entry_point=lambda **_: env)
+        monkeypatch.setitem(gymnasium.registry, "Played-v0", spec)
+        return GymnasiumTask(GymConfig(id="Played-v0")).observation_rows
+
+    return found
+
+
+Rows = Callable[[gymnasium.Env[Any, Any]], int | None]
+
+
 @pytest.mark.parametrize("padding", ["reset", "zero"])
-def test_a_stack_of_frames_is_seen(padding: str) -> None:
-    assert stacked_rows(FrameStackObservation(Pictures(), 4, padding_type=padding)) == 4
+def test_a_stack_of_frames_is_seen(padding: str, rows_of: Rows) -> None:
+    assert rows_of(FrameStackObservation(Pictures(), 4, padding_type=padding)) == 4
 
 
-def test_pictures_and_black_screens_are_no_stacks() -> None:
-    assert stacked_rows(Pictures()) is None
-    assert stacked_rows(Pictures(0.0)) is None
-    assert stacked_rows(FrameStackObservation(Pictures(0.0), 4)) is None
+def test_pictures_and_black_screens_are_no_stacks(rows_of: Rows) -> None:
+    assert rows_of(Pictures()) is None
+    assert rows_of(Pictures(0.0)) is None
+    assert rows_of(FrameStackObservation(Pictures(0.0), 4)) is None
 
 
-def test_windows_over_a_market_are_stacks_of_days() -> None:
+def test_windows_over_a_market_are_stacks_of_days(rows_of: Rows) -> None:
     env = gymnasium.make("eigen2/Trading-v0", data="random_walk", window=8)
     space: Any = env.observation_space
-    assert stacked_rows(TransformObservation(env, lambda seen: seen["window"], space["window"])) == 8
+    assert rows_of(TransformObservation(env, lambda seen: seen["window"], space["window"])) == 8
 
 
 def test_vectors_are_no_stacks(task: GymnasiumTask) -> None:
@@ -147,15 +163,18 @@ class Faulty(gymnasium.Env[Any, Any]):
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
         if self.way == "reset":
             raise ConnectionError("socket closed")
-        return np.zeros(4 if self.way == "shape" else 3), {}
+        if self.way == "words":
+            return "start", {}
+        return np.zeros(5 if self.way == "shape" else self.observation_space.shape), {}
 
     def step(self, action: Any) -> Any:
         if self.way == "step":
             raise ValueError("joint 3 exploded")
         if self.way == "exit":
             sys.exit(0)
-        observation = np.full(3, 1e200 if self.way == "large" else 0.0)
-        return observation, None if self.way == "reward" else 0.0, False, False, {}
+        observation = np.full(self.observation_space.shape, 1e200 if self.way == "large" else 0.0)
+        ends = np.zeros(2, np.bool_) if self.way == "ends" else False
+        return observation, {"reward": None, "riches": 1e200}.get(self.way, 0.0), ends, False, {}
 
 
 @pytest.mark.parametrize(
@@ -163,11 +182,14 @@ class Faulty(gymnasium.Env[Any, Any]):
     [
         ("init", r"failed in its constructor: RuntimeError: no licence"),
         ("reset", r"failed in reset\(\): ConnectionError: socket closed"),
-        ("shape", r"an observation of shape \(4,\), but its observation space has the shape \(3,\)"),
+        ("shape", r"an observation of shape \(5,\), but its observation space has the shape \(3,\)"),
         ("step", r"failed in step\(\): ValueError: joint 3 exploded"),
         ("exit", r"failed in step\(\): SystemExit: 0"),
         ("large", r"too large for float32"),
         ("reward", r"failed in step\(\): TypeError"),
+        ("riches", r"a reward that is not finite \(NaN, infinite, or too large for float32\)"),
+        ("ends", r"failed in step\(\): ValueError: The truth value"),
+        ("words", r"an observation that is no array of numbers: could not convert"),
     ],
 )
 def test_what_an_environment_does_wrong_is_said_with_its_name(
@@ -185,3 +207,16 @@ def test_what_an_environment_does_wrong_is_said_with_its_name(
 
     with pytest.raises(DataError, match=f"env.id=Faulty-v0 .*{message}"):
         play()
+
+
+@pytest.mark.parametrize(
+    ("way", "message"),
+    [("reset", r"failed in reset\(\)"), ("step", r"failed in step\(\)"), ("shape", "of shape")],
+)
+def test_a_fault_while_stacks_are_looked_for_is_said_with_its_name(
+    way: str, message: str, rows_of: Rows
+) -> None:
+    faulty = Faulty(way)
+    faulty.observation_space = Box(-np.inf, np.inf, (4, 2))
+    with pytest.raises(DataError, match=f"env.id=Played-v0 .*{message}"):
+        rows_of(faulty)

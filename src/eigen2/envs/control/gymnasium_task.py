@@ -62,8 +62,8 @@ class GymnasiumTask(Task):
     def observation_rows(self) -> int | None:
         if len(self.observation_shape) < 2:
             return None
-        with closing(make_gym(self.config)) as env:
-            return stacked_rows(env)
+        with closing(GymnasiumEnvironments(self, 1)) as environments:
+            return stacked_rows(environments, self.observation_shape[0])
 
     def _make(self, count: int) -> Environments:
         return GymnasiumEnvironments(self, count)
@@ -75,16 +75,19 @@ class GymnasiumTask(Task):
         return Stage(environments, environments.picture, 1.0 / float(rate or 30), environments.close)
 
 
-def stacked_rows(env: GymEnv) -> int | None:
-    """Rows of an observation along its first axis, if they move on by the same few with every step; otherwise None."""
-    env.action_space.seed(0)
-    before = np.asarray(env.reset(seed=0)[0])
-    rows, shifts = len(before), set(range(1, len(before) // 2 + 1))
+def stacked_rows(environments: Environments, rows: int) -> int | None:
+    """`rows`, if those along the first axis of an observation move on by the same few with every step; otherwise None."""
+    random = np.random.default_rng(0)
+    environments.reset([0])
+    before = environments.observation[0].reshape(rows, -1)
+    shifts = set(range(1, rows // 2 + 1))
     for _ in range(PROBED_STEPS):
-        observation, _, terminated, truncated, _ = env.step(env.action_space.sample())
-        now = np.asarray(observation)
+        step = environments.step(
+            random.uniform(-1.0, 1.0, (environments.count, environments.task.action_size))
+        )
+        now = step.successor[0].reshape(rows, -1)
         shifts = {shift for shift in shifts if np.array_equal(now[:-shift], before[shift:])}
-        if not shifts or terminated or truncated:
+        if not shifts or step.terminated[0] or step.truncated[0]:
             break
         before = now
     # Where all rows are alike, as in a black picture, nothing can be seen to move.
@@ -130,8 +133,12 @@ class GymnasiumEnvironments(Environments):
         terminated, truncated = np.zeros((2, self.count), dtype=np.bool_)
         for i in np.flatnonzero(self._playing).tolist():
             successor[i], reward[i], terminated[i], truncated[i] = self._act(i, wide[i])
-        if not np.isfinite(reward).all():
-            raise DataError(f"env.id={self.task.name} returned a reward that is not finite (NaN or infinite)")
+        with np.errstate(over="ignore"):
+            stored = reward.astype(np.float32)
+        if not np.isfinite(stored).all():
+            raise DataError(
+                f"env.id={self.task.name} returned a reward that is not finite (NaN, infinite, or too large for float32)"
+            )
         truncated &= ~terminated
         self.observation = successor.copy()
         ended = np.flatnonzero(terminated | truncated).tolist()
@@ -143,7 +150,7 @@ class GymnasiumEnvironments(Environments):
         for i in ended:
             self._episodes[i] += 1
             self.observation[i] = self._start(i)
-        return Step(self.observation, successor, reward.astype(np.float32), terminated, truncated)
+        return Step(self.observation, successor, stored, terminated, truncated)
 
     def state_dict(self) -> dict[str, Any]:
         """Numbers of the running episodes and their actions, one after the other [all steps, action_size]."""
@@ -204,14 +211,19 @@ class GymnasiumEnvironments(Environments):
     def _act(self, i: int, action: NDArray[Any]) -> tuple[Floats32, float, bool, bool]:
         try:
             observation, reward, terminated, truncated, _ = self._envs[i].step(action)
-            earned = float(reward)
+            earned, ended, cut = float(reward), bool(terminated), bool(truncated)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's own code
             refuse_fault(self.task.name, "step()", error)
-        return self._checked(observation), earned, terminated, truncated
+        return self._checked(observation), earned, ended, cut
 
     def _checked(self, observation: Any) -> Floats32:
-        with np.errstate(over="ignore"):
-            flat = np.asarray(observation, np.float32).reshape(-1)
+        try:
+            with np.errstate(over="ignore"):
+                flat = np.asarray(observation, np.float32).reshape(-1)
+        except (TypeError, ValueError) as error:
+            raise DataError(
+                f"env.id={self.task.name} returned an observation that is no array of numbers: {error}"
+            ) from error
         if flat.size != self.task.observation_size:
             raise DataError(
                 f"env.id={self.task.name} returned an observation of shape {np.shape(observation)}, but its observation "
