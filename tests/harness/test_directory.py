@@ -58,6 +58,26 @@ def test_latest_points_to_the_newest_run(tmp_path: Path) -> None:
     assert (tmp_path / "latest").readlink() == Path(newest.name)
 
 
+@pytest.mark.parametrize("kind", ["directory", "file"])
+def test_what_stands_in_the_place_of_the_link_to_the_newest_run_is_left_alone(
+    tmp_path: Path, kind: str
+) -> None:
+    """`cp -rL runs elsewhere` makes a directory of the link."""
+    config = load_config([f"run.root={tmp_path}"])
+    run, latest = create_run(config), tmp_path / "latest"
+    latest.unlink()
+    if kind == "file":
+        latest.write_text("precious")
+    else:
+        shutil.copytree(run.path, latest)
+    with pytest.raises(ConfigError, match=r"latest is not the link to the newest run"):
+        create_run(config)
+    with pytest.raises(ConfigError, match=r"latest is not the link to the newest run"):
+        find_run(None, tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {run.name, "latest"}
+    assert latest.is_dir() if kind == "directory" else latest.read_text() == "precious"
+
+
 def test_a_relative_root_is_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     run = create_run(load_config(["run.root=some/where"]))

@@ -79,6 +79,8 @@ def test_a_shared_segment_costs_its_transitions_and_the_run_says_so_ever_after(l
     assert verify_run(run).ok
     assert (run.path / "damaged" / segment.relative_to(run.path)).read_bytes() == damaged
     assert run.metadata()["exact"] is False
+    proof = lab.run("verify-resume", run.path)
+    assert (proof.code, "nothing to prove before the next one" in proof.err) == (2, True), proof.err
     resumed = lab.run("train", "--resume", run.path, "alg.generations=5")
     assert resumed.code == 0, resumed.err
     assert "it is not exact" in resumed.out
@@ -248,3 +250,24 @@ def test_a_run_that_cannot_be_mended_keeps_its_checkpoints_and_is_never_begun_an
     assert not facts["ok"]
     assert run.checkpoints.names() == names
     assert lab.run("train", "--resume", run.path).code == 5
+
+
+def test_a_copy_that_is_not_exact_is_not_taken_while_an_exact_checkpoint_is_here(
+    lab: Lab, run: Run, finished: Path, tmp_path: Path
+) -> None:
+    copy = Run(Path(shutil.copytree(finished, tmp_path / "copy")))
+    flip(shared_segment(copy))
+    assert not mended(copy, None)["ok"]
+    said = copy.checkpoints.load("latest").manifest.inexact
+    for name in ("latest", "final"):
+        flip(run.checkpoints.path(name))
+    facts = mended(run, copy.path)
+    assert (facts["ok"], run.metadata()["exact"]) == (True, True)
+    assert run.checkpoints.load("latest").manifest.inexact == ()
+    # The end of the run is not what is left of it.
+    assert "final" not in run.checkpoints.names()
+    for name in ("latest", "final", "previous"):
+        run.checkpoints.path(name).unlink(missing_ok=True)
+    facts = mended(run, copy.path)
+    assert (facts["ok"], run.metadata()["exact"]) == (False, False)
+    assert set(said) <= set(facts["lost"])

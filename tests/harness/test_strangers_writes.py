@@ -17,13 +17,14 @@ from eigen2.errors import DamagedStateError
 from eigen2.harness.directory import find_run
 from eigen2.harness.listing import list_runs
 from eigen2.harness.run import Run
+from eigen2.store.aside import keep_aside
 from eigen2.store.durable import append, open_log
 
 FILES = (
     "config.yaml", "run.json", "lock", "objects.lock", "metrics.jsonl", "events.jsonl", "lineage.jsonl", "memory.jsonl",
     "evaluations.jsonl", "best_agent.safetensors", "report.html", "film.webp", "phase.json",
 )  # fmt: skip
-DIRECTORIES = ("objects", "checkpoints", "tails")
+DIRECTORIES = ("objects", "checkpoints", "tails", "damaged", "evaluations")
 
 
 @pytest.fixture
@@ -53,7 +54,8 @@ def linked(path: Path, target: Path) -> None:
 def test_a_run_of_which_a_part_is_a_link_is_refused_and_nothing_behind_the_link_changes(
     stranger: Path, victim: Path, name: str
 ) -> None:
-    (victim / "tails").mkdir()
+    for directory in DIRECTORIES:
+        (victim / directory).mkdir(exist_ok=True)
     before = contents(victim)
     linked(stranger / name, victim / name)
     with pytest.raises(DamagedStateError, match="symbolic link"):
@@ -99,6 +101,40 @@ def test_a_linked_directory_of_objects_leads_to_no_deletion_elsewhere(stranger: 
             with pytest.raises(DamagedStateError, match="symbolic link"):
                 objects.delete(key.removeprefix("objects/").replace("/", ""))
     assert contents(victim) == before
+
+
+def test_a_directory_that_is_called_like_a_temporary_file_is_in_nobodys_way(stranger: Path) -> None:
+    places = [stranger / place / ".incoming-x" for place in (".", "objects", "checkpoints")]
+    for place in places:
+        place.mkdir()
+    with Run(stranger).owned():
+        pass
+    assert all(place.is_dir() for place in places)
+
+
+def test_a_repair_keeps_nothing_through_a_link_below_damaged(
+    lab: Lab, stranger: Path, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (stranger / "damaged").mkdir()
+    (stranger / "damaged" / "checkpoints").symlink_to(outside)
+    best = stranger / "checkpoints" / "best.json"
+    best.write_bytes(best.read_bytes() + b" ")
+    done = lab.run("repair", stranger)
+    assert done.code == 5, done.err
+    assert done.err.count("\n") == 1
+    assert "checkpoints is a symbolic link" in done.err
+    assert not list(outside.iterdir())
+
+
+def test_a_link_in_the_place_of_what_is_kept_is_not_followed(stranger: Path, tmp_path: Path) -> None:
+    (stranger / "damaged").mkdir()
+    (stranger / "damaged" / "run.json").symlink_to(tmp_path / "outside.json")
+    kept = keep_aside(stranger, stranger / "run.json")
+    assert kept == stranger / "damaged" / "run.json.2"
+    assert kept.read_bytes() == (stranger / "run.json").read_bytes()
+    assert not (tmp_path / "outside.json").exists()
 
 
 @pytest.mark.parametrize(

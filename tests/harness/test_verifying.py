@@ -1,14 +1,18 @@
 """`verify` proves every byte that a run names, says what is missing, and never calls damage what a kill leaves."""
 
+import contextlib
 import json
+import os
 import shutil
 from pathlib import Path
 
 import pytest
 from command_lab import ORDERS, Lab, Moment
 
+from eigen2.errors import DamagedStateError
 from eigen2.harness.run import Run
 from eigen2.harness.verifying import verify_run
+from eigen2.store.seals import sealed_record
 
 LOCKS = ("lock", "objects.lock")
 
@@ -46,6 +50,43 @@ def test_a_flipped_bit_in_any_file_is_found_and_named(run: Run) -> None:
                 position,
             )
             path.write_bytes(content)
+    assert verify_run(run).ok
+
+
+@pytest.mark.parametrize("series", [{"x": 5}, {"x": "../../../etc/passwd"}, {"x": ["a"]}, {"x": None}, 7])
+def test_an_evaluation_whose_series_can_be_no_objects_does_not_end_a_verification_or_a_repair(
+    lab: Lab, run: Run, series: object
+) -> None:
+    line = json.dumps(sealed_record({**run.evaluations()[0], "series": series}))
+    with run.log("evaluations").open("a") as log:
+        log.write(line + "\n")
+    assert verify_run(run).ok
+    assert lab.run("repair", run.path).code == 0
+    (run.path / "run.json").unlink()
+    assert lab.run("repair", run.path).code == 5
+
+
+def test_a_damaged_evaluation_makes_no_hash_of_a_line_an_object_that_is_missing(run: Run) -> None:
+    flip(run.log("evaluations"), 0)
+    report = verify_run(run)
+    assert len(report.damaged) == 1
+    assert report.missing == ()
+
+
+def test_an_object_of_another_length_is_refused_without_being_read(
+    run: Run,
+) -> None:
+    """A file full of holes may be longer than anyone can wait for."""
+    checkpoint = run.checkpoints.load("latest")
+    name = checkpoint.manifest.objects["state/tree.json"].hash
+    path = run.checkpoints.objects.path(name)
+    content = path.read_bytes()
+    os.truncate(path, 1 << 43)
+    for look in (checkpoint.verify, lambda: run.checkpoints.newest_good(), lambda: verify_run(run)):
+        with contextlib.suppress(DamagedStateError):
+            look()
+    assert any("8,796,093,022,208 bytes long" in sentence for sentence in verify_run(run).damaged)
+    run.checkpoints.objects.put(content)
     assert verify_run(run).ok
 
 

@@ -34,6 +34,7 @@ def create_run(config: "Config", free: Callable[[Path], bool] = lambda path: Tru
     `free` says whether a name that no run here has may be taken."""
     root = config.run.root.absolute()
     base = check_name(config)
+    check_latest(root)
     try:
         make_directory(root)
         path = _publish(config, root, base, free)
@@ -110,6 +111,7 @@ def find_run(name: str | None, root: Path, trusted: Sequence[str] | None = None)
 
 def _found(name: str | None, root: Path) -> Run:
     if name is None:
+        check_latest(root)
         latest = root / "latest"
         if latest.exists():
             return _existing(latest.resolve())
@@ -150,6 +152,15 @@ def _existing(path: Path) -> Run:
         )
     check_layout(path)
     return run
+
+
+def check_latest(root: Path) -> None:
+    """Refuse a file or a directory in the place of the link to the newest run; a copy that follows links leaves one."""
+    latest = root / "latest"
+    if os.path.lexists(latest) and not latest.is_symlink():
+        raise ConfigError(
+            f"{latest.absolute()} is not the link to the newest run but something of its own; rename it or move it away."
+        )
 
 
 def point_latest(path: Path) -> None:

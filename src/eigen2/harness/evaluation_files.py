@@ -19,11 +19,11 @@ from eigen2.harness.journal import plain
 from eigen2.harness.run import Run
 from eigen2.harness.tables import to_csv, to_parquet
 from eigen2.store.durable import make_subdirectory, sync_directory, write_atomically
+from eigen2.store.layout import EVALUATIONS
 
 if TYPE_CHECKING:
     from eigen2.evaluation.result import Evaluation
 
-DIRECTORY: Final = "evaluations"
 KEPT: Final = 20
 """Evaluations whose files are kept."""
 LONGEST_CSV: Final = 100_000
@@ -35,7 +35,7 @@ CLOCK: Final = "%Y-%m-%dT%H-%M-%S"
 def write_files(run: Run, evaluation: "Evaluation") -> Path:
     """The tables and the facts of an evaluation; returns their directory."""
     run.check_place()
-    home = run.path / DIRECTORY
+    home = run.path / EVALUATIONS
     make_subdirectory(home)
     target = _new(home, _kind(evaluation.facts))
     for name, table in (evaluation.tables or evaluation.series).items():

@@ -22,6 +22,9 @@ from eigen2.store.objects import reference
 from eigen2.store.parity import healed
 from eigen2.store.retention import NAMES, RESUMABLE
 
+REPAIRED = "the run was repaired on"
+"""In every sentence that says why a repaired checkpoint is not exact."""
+
 
 @dataclass
 class Account:
@@ -48,6 +51,8 @@ class Mending:
         self.bad: set[str] = set(found.bad)
         self.dropped: list[str] = []
         self.changed: dict[str, Manifest] = {}
+        self.set_back = False
+        """Whether `latest` is an earlier checkpoint now."""
 
     def mend(self, show: Show = unseen) -> None:
         """Fetch, decide, and leave the manifests that shall be written in `changed` and `dropped`."""
@@ -172,10 +177,12 @@ class Mending:
             return None
         earlier = [m for m in self._healthy() if m.name in RESUMABLE]
         for copy_ in self.copies:
-            earlier += [m for n, m in copy_.manifests.items() if n in RESUMABLE and self._adopted(copy_, m)]
+            theirs = [m for n, m in copy_.manifests.items() if n in RESUMABLE and not self._unknown(m)]
+            earlier += [m for m in theirs if self._adopted(copy_, m)]
         best = max(earlier, key=lambda m: m.step, default=None)
         if best is None:
             return None
+        self.set_back = True
         self.account.rebuilt.append(
             f"checkpoint 'latest' is that of step {best.step} now; a resume computes the steps after it again, the same"
         )
@@ -184,16 +191,24 @@ class Mending:
             del self.manifests["previous"]
         return best
 
-    def _fetched(self, name: str, old: Manifest | None) -> Manifest | None:
+    def _unknown(self, manifest: Manifest) -> list[str]:
+        """Why a checkpoint of a copy is not exact, as far as that is not true here as well: the copy was repaired by itself."""
+        here = {sentence for m in self.found.manifests.values() for sentence in m.inexact}
+        return [sentence for sentence in manifest.inexact if sentence not in here]
+
+    def _fetched(self, name: str, old: Manifest | None, exact: bool = True) -> Manifest | None:
         """The same checkpoint from a copy; one that is known to be older here is not taken for it."""
         for copy in self.copies:
             theirs = copy.manifests.get(name)
             if theirs is None or (old is not None and theirs.step < old.step):
                 continue
+            if exact and self._unknown(theirs):
+                continue
             newest = max((m.step for m in self._healthy() if m.name in RESUMABLE), default=-1)
             if (name == "latest" and theirs.step < newest) or not self._adopted(copy, theirs):
                 continue
             self.account.fetched.append(f"checkpoint '{name}' at step {theirs.step} from {copy.url}")
+            self.account.lost += self._unknown(theirs)
             return theirs
         return None
 
@@ -213,7 +228,8 @@ class Mending:
             same = other is not None and (
                 other.step == old.step if old is not None else self._is_done() and other.step == newest
             )
-            if other is not None and same and not other.inexact:
+            ended = name == "latest" or not self.set_back
+            if other is not None and same and ended and not other.inexact:
                 self.account.rebuilt.append(f"checkpoint '{name}' from '{other.name}', the same state")
                 return other
         elif old is not None:
@@ -235,7 +251,10 @@ class Mending:
         return [m for m in self.manifests.values() if not self._lost_in(m)]
 
     def _not_exact(self, name: str, old: Manifest | None) -> Manifest | None:
-        """What can be done without what is lost: fewer transitions, or the state of a checkpoint to look at."""
+        """What can be done without what is lost: a copy that is not exact, fewer transitions, or the state of a checkpoint to
+        look at."""
+        if name == "latest" and (copy := self._fetched(name, old, exact=False)) is not None:
+            return copy
         if old is not None and all(
             logical.startswith(("replay/", "parity/")) for logical in self._lost_in(old)
         ):
@@ -248,7 +267,7 @@ class Mending:
         if base is None:
             return None
         said = (
-            f"step {base.step}: later states were lost and the run was repaired on {_today()} from checkpoint "
+            f"step {base.step}: later states were lost and {REPAIRED} {_today()} from checkpoint "
             f"'{base.name}'; it is not exact."
         )
         self.account.lost.append(said)
@@ -281,7 +300,7 @@ class Mending:
             Replay.restore(left.manifest, self.objects.read)
         said = (
             f"step {manifest.step}: {left.lost:,} of {left.lost + left.kept:,} transitions were lost with damaged replay "
-            f"objects and the run was repaired on {_today()}; it is not exact."
+            f"objects and {REPAIRED} {_today()}; it is not exact."
         )
         # An object that could be computed again has its old name, and is good now.
         self.bad -= manifest_segments(left.manifest).keys()

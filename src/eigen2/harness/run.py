@@ -210,13 +210,14 @@ class Run:
         """Objects that stay although no checkpoint names them: the series of evaluations, and what is queued for
         upload.
 
-        A log that cannot be read pins everything that looks like a name in it: it may be repaired.
+        A log that cannot be read pins every object that is here and named in it: it may be repaired.
         """
         path = self.log("evaluations")
         try:
-            series = {str(name) for record in read_log(path) for name in record.get("series", {}).values()}
-        except (DamagedStateError, AttributeError):
-            series = _named_in(path)
+            series = {name for record in read_log(path) for name in _series_of(record)}
+        except DamagedStateError:
+            # Hashes that name nothing here are mostly those of the lines themselves.
+            series = {name for name in _named_in(path) if self.checkpoints.objects.path(name).exists()}
         return series | pinned_objects(self.path)
 
     # Ownership
@@ -292,6 +293,13 @@ class Run:
             if self.uploads is not None:
                 self.uploads.start()
             yield journal
+
+
+def _series_of(record: Mapping[str, Any]) -> set[str]:
+    """Objects that an evaluation names; a stranger's may name what can be none."""
+    series = record.get("series")
+    named = series.values() if isinstance(series, dict) else ()
+    return {name for name in named if isinstance(name, str) and re.fullmatch("[0-9a-f]{64}", name)}
 
 
 def _named_in(path: Path) -> set[str]:

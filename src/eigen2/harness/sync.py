@@ -9,7 +9,7 @@ from rich.console import Console
 
 from eigen2.cloud.words import size_words
 from eigen2.errors import ConfigError
-from eigen2.harness.directory import find_run, point_latest
+from eigen2.harness.directory import check_latest, find_run, point_latest
 from eigen2.harness.identity import check_stored_config
 from eigen2.harness.lock import RunLock
 from eigen2.harness.progress import Say, sayer, transferring
@@ -214,6 +214,7 @@ def _remote_run(url: str, root: Path, settings: "CloudConfig") -> tuple[Cloud, R
     from eigen2.cloud.location import parse
 
     above, name = parse(url).split()
+    check_latest(root)
     return opened(above, settings, root), Run(expected_directory(root, name))
 
 

@@ -11,6 +11,7 @@ from eigen2.errors import ConfigError, DamagedStateError
 from eigen2.harness.host import Host
 from eigen2.harness.identity import check_config, check_data, retired_settings
 from eigen2.harness.loop import restore
+from eigen2.harness.mending import REPAIRED
 from eigen2.harness.metadata import processor
 from eigen2.harness.own_data import kept_file, missing_data_explained
 from eigen2.harness.run import Run
@@ -46,7 +47,7 @@ def _fingerprint(checkpoint: Checkpoint) -> tuple[str, list[str]]:
     damaged = []
     for ref in checkpoint.manifest.below("replay/").values():
         try:
-            checkpoint.objects.check(ref.hash)
+            checkpoint.objects.check(ref.hash, ref.size)
         except DamagedStateError as error:
             damaged.append(f"the replay is damaged: {error}")
     return found, damaged
@@ -96,6 +97,12 @@ def _prove(run: Run, say: Callable[[str], None]) -> Proof:
         )
     for sentence in after.manifest.inexact:
         say(sentence)
+    noted = {*after.manifest.inexact} ^ {*before.manifest.inexact}
+    if any(REPAIRED in sentence for sentence in noted):
+        raise ConfigError(
+            "The latest checkpoint is as a repair left it, not as training made it of the previous one: there is nothing to prove "
+            "before the next one."
+        )
     config = run.read_config()
     check_config(run, before.manifest.identity, config)
     algorithm, host = registry.algorithm(config.alg.kind), Host(config, run, data=kept_file(before, after))

@@ -5,9 +5,10 @@ import os
 import shutil
 from pathlib import Path
 
-from eigen2.store.durable import make_directory, sync_directory
+from eigen2.store.durable import make_subdirectory, sync_directory
+from eigen2.store.layout import DAMAGED
+from eigen2.store.plain_files import check_kind
 
-DIRECTORY = "damaged"
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EXDEV, errno.EMLINK)
 
 
@@ -15,11 +16,15 @@ def keep_aside(run_dir: Path, path: Path) -> Path | None:
     """Give a file of a run a name below `damaged/`, durably; it stays where it is. None when there is no such file."""
     if not path.is_file() or path.is_symlink():
         return None
-    wanted = run_dir / DIRECTORY / path.relative_to(run_dir)
-    make_directory(wanted.parent)
+    directory = run_dir
+    for part in (DAMAGED, *path.parent.relative_to(run_dir).parts):
+        directory /= part
+        if not check_kind(directory, directory=True):
+            make_subdirectory(directory)
+    wanted = directory / path.name
     target, number = wanted, 1
-    while target.exists():
-        if os.path.samefile(target, path):
+    while os.path.lexists(target):
+        if os.path.samestat(target.lstat(), path.lstat()):
             return target
         number += 1
         target = wanted.with_name(f"{wanted.name}.{number}")

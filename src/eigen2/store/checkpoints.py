@@ -119,7 +119,7 @@ class Checkpoint:
         if ref is None:
             return None
         try:
-            self.objects.check(ref.hash)
+            self.objects.check(ref.hash, ref.size)
         except DamagedStateError as error:
             raise DamagedStateError(
                 f"{error}; it is the run's copy of its data, and a resume that names the file puts it back"
@@ -133,7 +133,7 @@ class Checkpoint:
         """
         for name, ref in self.manifest.objects.items():
             if name != OWN_DATA:
-                self.objects.check(ref.hash)
+                self.objects.check(ref.hash, ref.size)
         if own_data:
             self.own_data()
 

@@ -224,8 +224,11 @@ def _complete(descriptor: int, size: int) -> int:
 
 
 def remove_temporaries(directory: Path) -> int:
-    """Delete what a killed writer left in `directory`. Only the owner of the run's lock may call this."""
-    leftovers = list(directory.glob(f"{TEMPORARY}*"))
+    """Delete what a killed writer left in `directory`. Only the owner of the run's lock may call this.
+
+    Writers leave files; a directory of such a name is somebody else's.
+    """
+    leftovers = [path for path in directory.glob(f"{TEMPORARY}*") if path.is_symlink() or not path.is_dir()]
     for leftover in leftovers:
         leftover.unlink()
     return len(leftovers)

@@ -167,7 +167,7 @@ def _objects(
             sizes[name] = unread[name] = length
             continue
         try:
-            sizes[name] = objects.check(name)
+            sizes[name] = objects.check(name, named.get(name))
         except DamagedStateError as error:
             # One that was deleted meanwhile is missing, if anybody needs it.
             if objects.path(name).exists():

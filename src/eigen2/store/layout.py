@@ -33,7 +33,13 @@ FILES: Final = frozenset(
     }
     | {f"{name}.jsonl" for name in LOGS}
 )
-DIRECTORIES: Final = frozenset({"objects", "checkpoints", "tails", "tensorboard", "wandb"})
+DAMAGED: Final = "damaged"
+"""Below it lies what a repair replaced."""
+EVALUATIONS: Final = "evaluations"
+"""Tables of evaluations, for people to open."""
+DIRECTORIES: Final = frozenset(
+    {"objects", "checkpoints", "tails", "tensorboard", "wandb", DAMAGED, EVALUATIONS}
+)
 CONFIG_LIMIT: Final = 256 << 10
 FACTS_LIMIT: Final = 4 << 20
 """Bytes of run.json."""

@@ -95,7 +95,7 @@ class Objects:
         """
         chunks = [data] if isinstance(data, (bytes, bytearray, memoryview)) else data
         ref = reference(chunks)
-        if self._good(ref.hash) is None:
+        if self._good(ref.hash, ref.size) is None:
             self._make_root()
             self._publish(write_temporary(self.root, chunks), ref)
         return self._relied_on(ref)
@@ -185,24 +185,22 @@ class Objects:
     def read(self, name: str, size: int | None = None) -> bytes:
         """The object's bytes, proven against its name; one that is not `size` long, if that is known, is not read."""
         with _Readable(self, name), self._opened(name) as file:
-            if size is not None and (found := os.fstat(file.fileno()).st_size) != size:
-                raise DamagedStateError(
-                    f"{self.path(name)} is damaged: it is {found:,} bytes long, not {size:,} as its checkpoint says; "
-                    f"{REMEDY}"
-                )
+            self._check_length(name, file, size)
             data = file.readall()
         self._prove(name, hashlib.sha256(data).hexdigest(), len(data))
         return data
 
-    def check(self, name: str) -> int:
-        """Prove the object against its name without holding it in memory; returns its size."""
-        digest, size = hashlib.sha256(), 0
+    def check(self, name: str, size: int | None = None) -> int:
+        """Prove the object against its name without holding it in memory; returns its size. One that is not `size` long, if
+        that is known, is not read: a file full of holes has any length."""
+        digest, found = hashlib.sha256(), 0
         with _Readable(self, name), self._opened(name) as file:
+            self._check_length(name, file, size)
             while chunk := file.read(READ_BYTES):
                 digest.update(chunk)
-                size += len(chunk)
-        self._prove(name, digest.hexdigest(), size)
-        return size
+                found += len(chunk)
+        self._prove(name, digest.hexdigest(), found)
+        return found
 
     def size(self, name: str) -> int:
         """Its length as it lies there; 0 when it does not."""
@@ -247,11 +245,11 @@ class Objects:
         if not check_kind(self.root, directory=True):
             make_subdirectory(self.root)
 
-    def _good(self, name: str) -> Ref | None:
+    def _good(self, name: str, size: int | None = None) -> Ref | None:
         """The Ref of an object that is here and good; one that this process never saw is read and hashed once."""
         try:
-            size = os.lstat(self.path(name)).st_size
-            return Ref(name, size if self._proven.get(name) == size else self.check(name))
+            found = os.lstat(self.path(name)).st_size
+            return Ref(name, found if self._proven.get(name) == found else self.check(name, size))
         except (FileNotFoundError, DamagedStateError):
             return None
 
@@ -295,6 +293,12 @@ class Objects:
     def _opened(self, name: str) -> FileIO:
         _check_name(name)
         return open_below(self._top, name[:2], name[2:])
+
+    def _check_length(self, name: str, file: FileIO, size: int | None) -> None:
+        if size is not None and (found := os.fstat(file.fileno()).st_size) != size:
+            raise DamagedStateError(
+                f"{self.path(name)} is damaged: it is {found:,} bytes long, not {size:,} as its checkpoint says; {REMEDY}"
+            )
 
     def _prove(self, name: str, found: str, size: int) -> None:
         if found != name:

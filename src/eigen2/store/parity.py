@@ -61,7 +61,7 @@ def heal(objects: Objects, manifest: Manifest) -> list[str]:
     healed = []
     for parity, members in manifest.parity.items():
         group = [name for name in (*members, parity) if name in sizes]
-        bad = [name for name in group if not _is_good(objects, name)]
+        bad = [name for name in group if not _is_good(objects, name, sizes[name])]
         if len(bad) != 1 or len(group) != len(members) + 1:
             continue
         (lost,) = bad
@@ -100,9 +100,9 @@ def _xor(parities: Sequence[str], objects: Objects, members: Sequence[str], size
     return total.tobytes()
 
 
-def _is_good(objects: Objects, name: str) -> bool:
+def _is_good(objects: Objects, name: str, size: int) -> bool:
     try:
-        objects.check(name)
+        objects.check(name, size)
     except DamagedStateError:
         return False
     return True
