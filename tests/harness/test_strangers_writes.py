@@ -254,3 +254,16 @@ def test_an_export_goes_through_no_link_of_the_run_but_through_the_users_own(
     done = lab.run("export", stranger, "--to", tmp_path / "chosen")
     assert done.code == 0, done.err
     assert (outside / "export.json").is_file()
+
+
+def test_a_tail_that_is_one_long_hole_is_refused_before_it_is_read(lab: Lab, stranger: Path) -> None:
+    log = stranger / "metrics.jsonl"
+    before = log.read_bytes()
+    (stranger / "tails").mkdir()
+    tail = stranger / "tails" / f"metrics.jsonl.{len(before):012d}"
+    with tail.open("wb") as file:
+        file.truncate(16 << 30)
+    done = lab.run("train", "--resume", stranger, "alg.generations=4", cpu_seconds=30)
+    assert done.code == 5, done.err
+    assert f"{tail} is 17,179,869,184 bytes long" in done.err
+    assert log.read_bytes() == before

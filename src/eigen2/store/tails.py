@@ -10,8 +10,11 @@ import shutil
 from pathlib import Path
 
 from eigen2.store.durable import append
+from eigen2.store.plain_files import read_plain
 
 DIRECTORY = "tails"
+TAIL_LIMIT = 1 << 30
+"""Bytes of one tail."""
 _NAME = re.compile(r"(?P<log>[a-z_]{1,32}\.jsonl)\.(?P<offset>[0-9]{12})")
 
 
@@ -27,14 +30,14 @@ def parse_tail(key: str) -> tuple[str, int] | None:
 
 
 def join_tails(run_dir: Path) -> None:
-    """Append to each log the tails that go on where it ends; needs the run's lock."""
+    """Append to each log the tails that continue where it ends; needs the run's lock."""
     directory = run_dir / DIRECTORY
     if not directory.is_dir() or directory.is_symlink():
         return
     for path in sorted(directory.iterdir()):
         tail = parse_tail(f"{DIRECTORY}/{path.name}")
         if tail is not None and path.is_file() and not path.is_symlink():
-            _join(run_dir / tail[0], tail[1], path.read_bytes())
+            _join(run_dir / tail[0], tail[1], read_plain(path, TAIL_LIMIT))
     shutil.rmtree(directory)
 
 
