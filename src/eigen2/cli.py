@@ -4,10 +4,11 @@ import errno
 import json
 import sys
 import traceback
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
 from rich.console import Console
@@ -55,7 +56,36 @@ Overrides = Annotated[
     list[str] | None,
     typer.Argument(help="key=value, e.g. env.data=sp20 alg.population=8 seed=3", show_default=False),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")]
+
+_answer: TextIO | None = None
+"""Where JSON goes while `_keep_stdout` holds; None: to stdout."""
+
+
+@contextmanager
+def _answering() -> Iterator[None]:
+    from eigen2.harness.answer import answering
+
+    global _answer
+    with answering() as _answer:
+        try:
+            yield
+        finally:
+            _answer = None
+
+
+def _keep_stdout(context: typer.Context, as_json: bool) -> bool:
+    """While a command that prints JSON runs, whatever else prints, such as an environment, prints to stderr."""
+    # Not twice for `runs --json clean --json`, nor where somebody has replaced or closed it.
+    if as_json and _answer is None:
+        with suppress(AttributeError, OSError):
+            if sys.stdout.fileno() == 1:
+                context.with_resource(_answering())
+    return as_json
+
+
+Json = Annotated[
+    bool, typer.Option("--json", callback=_keep_stdout, help="Print JSON, and nothing else, on stdout.")
+]
 Quiet = Annotated[
     bool,
     typer.Option("--quiet", "-q", help="Show no progress, only results and warnings."),
@@ -239,7 +269,7 @@ def runs(
     patterns = {"state": state or [], "alg": alg or [], "env": env or [], "name": name or []}
     found = chosen_runs(root, patterns, sort, reverse)
     if as_json:
-        sys.stdout.write(json.dumps(found) + "\n")
+        _write_json(found)
     elif found:
         Console().print(run_table(found), highlight=False)
     else:
@@ -749,7 +779,13 @@ def _warn(sentence: str) -> None:
 def _print_json(facts: dict[str, Any]) -> None:
     from eigen2.harness.journal import plain
 
-    sys.stdout.write(json.dumps(plain(facts), allow_nan=False) + "\n")
+    _write_json(plain(facts))
+
+
+def _write_json(facts: Any) -> None:
+    out = _answer or sys.stdout
+    out.write(json.dumps(facts, allow_nan=False) + "\n")
+    out.flush()
 
 
 def _report(facts: dict[str, Any], good: str, ok: bool, as_json: bool, problems: tuple[str, ...]) -> None:

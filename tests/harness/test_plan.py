@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_lab import ORDERS, SB3, WORLD_MODEL, Lab
+from command_lab import ORDERS, PENDULUM, SB3, WORLD_MODEL, Lab
 
 from eigen2.algorithms import registry
 from eigen2.algorithms.contract import Needs
@@ -84,6 +84,30 @@ def test_what_cannot_fit_is_refused_with_a_setting_that_does(
     assert sentence.startswith("eigen2: The run needs ")
     assert key in sentence
     assert not list(tmp_path.iterdir())
+
+
+LOUD = """
+import gymnasium
+from gymnasium.envs.classic_control import PendulumEnv
+
+class Loud(PendulumEnv):
+    def step(self, action):
+        print("stepped" * 200)
+        return super().step(action)
+
+gymnasium.register("Loud-v0", entry_point=Loud, max_episode_steps=20)
+"""
+
+
+def test_what_an_environment_prints_is_no_part_of_an_answer(lab: Lab, tmp_path: Path) -> None:
+    (tmp_path / "loud_envs.py").write_text(LOUD)
+    overrides = (*PENDULUM, "env.id=loud_envs:Loud-v0", f"run.root={tmp_path / 'runs'}", "run.name=loud")
+    planned = lab.run("plan", *overrides, "--json", cwd=tmp_path)
+    assert planned.code == 0, planned.err
+    assert planned.json["calibrated"] is True
+    trained = lab.run("train", *overrides, "--json", cwd=tmp_path)
+    assert trained.json["run"].endswith("loud")
+    assert "stepped" in trained.err
 
 
 def test_plan_of_what_cannot_fit_prints_its_facts_and_exits_4(lab: Lab, tmp_path: Path) -> None:

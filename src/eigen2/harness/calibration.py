@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
+from tempfile import TemporaryFile
 from typing import Any
 
 import psutil
@@ -21,6 +22,7 @@ from eigen2.algorithms import registry
 from eigen2.algorithms.contract import Experiment, Services, Trainer
 from eigen2.config import Config, validate
 from eigen2.errors import ResourceError
+from eigen2.harness.answer import answering
 from eigen2.harness.forecast import Measured
 
 SECONDS = 180.0
@@ -36,23 +38,19 @@ class TooSlow(ResourceError):
 def calibrate(config: Config, room: int, seconds: float = SECONDS) -> Measured:
     """Raises ResourceError when the steps take more than `room` bytes of memory, or fail; TooSlow after `seconds`."""
     command = [sys.executable, "-m", "eigen2.harness.calibration"]
-    child = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert child.stdin is not None
-    try:
-        child.stdin.write(config.model_dump_json())
-        child.stdin.close()
-        _watch(child, room, seconds)
-        assert child.stdout is not None
-        assert child.stderr is not None
-        answer, complaint = child.stdout.read(), child.stderr.read()
-    finally:
-        child.kill()
-        child.wait()
-        for stream in (child.stdout, child.stderr):
-            if stream is not None:
-                stream.close()
+    # Files, not pipes: an environment may print more than a pipe holds while nobody reads.
+    with TemporaryFile("w+") as asked, TemporaryFile("w+") as answers, TemporaryFile("w+") as complaints:
+        asked.write(config.model_dump_json())
+        asked.seek(0)
+        child = subprocess.Popen(command, stdin=asked, stdout=answers, stderr=complaints, text=True)
+        try:
+            _watch(child, room, seconds)
+        finally:
+            child.kill()
+            child.wait()
+        answers.seek(0)
+        complaints.seek(0)
+        answer, complaint = answers.read(), complaints.read()
     if child.returncode != 0:
         lines = complaint.strip().splitlines()
         raise ResourceError(f"the calibration failed: {lines[-1] if lines else f'exit {child.returncode}'}")
@@ -232,8 +230,9 @@ def main() -> None:
     from eigen2.store.state import fingerprint
 
     config, clock = validate(json.load(sys.stdin)), PhaseClock()
-    measured = measure(config, Services(_Nowhere(), fingerprint, clock.report), clock)
-    sys.stdout.write(json.dumps(asdict(measured)))
+    with answering() as answer:
+        measured = measure(config, Services(_Nowhere(), fingerprint, clock.report), clock)
+        answer.write(json.dumps(asdict(measured)))
 
 
 if __name__ == "__main__":
