@@ -125,6 +125,6 @@ def test_variables_that_contradict_each_other_are_refused(environ: dict[str, str
 def test_runs_are_not_copied_onto_themselves(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "runs")
-    with pytest.raises(ConfigError, match="belongs somewhere else"):
+    with pytest.raises(ConfigError, match="name another place for the copy"):
         opened(parse(f"file://{tmp_path}/link"), CloudConfig(), tmp_path / "runs")
     opened(parse(f"file://{tmp_path}/copy"), CloudConfig(), tmp_path / "runs")
