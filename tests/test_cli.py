@@ -403,10 +403,10 @@ def test_more_threads_than_a_machine_can_start_are_refused(lab: Lab, tmp_path: P
     ],
 )  # fmt: skip
 def test_a_failing_disk_is_one_sentence_without_numbers(number: str, code: int, advice: str) -> None:
-    from eigen2.cli import _disk_words
+    from eigen2.harness.exits import disk_words
 
     value = getattr(errno, number)
-    said, found = _disk_words(OSError(value, os.strerror(value), "/some/file"))
+    said, found = disk_words(OSError(value, os.strerror(value), "/some/file"))
     assert (found, said.startswith("/some/file "), advice in said) == (code, True, True)
     assert "Errno" not in said
 

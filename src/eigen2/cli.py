@@ -1,23 +1,26 @@
 """The command line: one function per verb, no logic."""
 
-import errno
-import json
 import sys
-import traceback
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, TextIO
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from eigen2.cloud.words import legible
-from eigen2.errors import ConfigError, DamagedStateError, Eigen2Error, ResourceError, is_out_of_memory
-from eigen2.store.disk import BROKEN, FULL, NOT_WRITABLE
-from eigen2.store.shortage import is_shortage
+from eigen2.errors import ConfigError, DamagedStateError
+from eigen2.harness.answer import (
+    conclude,
+    console_of,
+    greet,
+    keep_stdout,
+    print_json,
+    warn,
+    working,
+    write_json,
+)
+from eigen2.harness.exits import one_sentence
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False,
@@ -56,35 +59,8 @@ Overrides = Annotated[
     list[str] | None,
     typer.Argument(help="key=value, e.g. env.data=sp20 alg.population=8 seed=3", show_default=False),
 ]
-
-_answer: TextIO | None = None
-"""Where JSON goes while `_keep_stdout` holds; None: to stdout."""
-
-
-@contextmanager
-def _answering() -> Iterator[None]:
-    from eigen2.harness.answer import answering
-
-    global _answer
-    with answering() as _answer:
-        try:
-            yield
-        finally:
-            _answer = None
-
-
-def _keep_stdout(context: typer.Context, as_json: bool) -> bool:
-    """While a command that prints JSON runs, whatever else prints, such as an environment, prints to stderr."""
-    # Not twice for `runs --json clean --json`, nor where somebody has replaced or closed it.
-    if as_json and _answer is None:
-        with suppress(AttributeError, OSError):
-            if sys.stdout.fileno() == 1:
-                context.with_resource(_answering())
-    return as_json
-
-
 Json = Annotated[
-    bool, typer.Option("--json", callback=_keep_stdout, help="Print JSON, and nothing else, on stdout.")
+    bool, typer.Option("--json", callback=keep_stdout, help="Print JSON, and nothing else, on stdout.")
 ]
 Quiet = Annotated[
     bool,
@@ -151,12 +127,12 @@ def train(
         from eigen2.harness.commands import config_facts, config_text
 
         found = config_facts(overrides or [], log_dir)
-        _print_json(found) if as_json else typer.echo(config_text(found))
+        print_json(found) if as_json else typer.echo(config_text(found))
         return
     from eigen2.harness.signals import stoppable
 
-    console, words = _console(as_json, quiet), overrides or []
-    _greet(console)
+    console, words = console_of(as_json, quiet), overrides or []
+    greet(console)
     with stoppable(final=True) as signals:
         from eigen2.harness.evaluating import HOLDOUT, VALIDATION
         from eigen2.harness.training import Asked, resume_run, start_run
@@ -168,7 +144,7 @@ def train(
             name = None if resume == NEWEST else resume
             facts = resume_run(name, words, console, asked, signals)
     if as_json:
-        _print_json(facts)
+        print_json(facts)
 
 
 def _page(run: Path) -> Path:
@@ -187,9 +163,9 @@ def plan(
     """Forecast memory, disk, upload and time from the config and a few trial steps. Writes nothing."""
     from eigen2.harness.planning import plan_run, table
 
-    with _working("calibrating: taking a few trial steps", quiet):
+    with working("calibrating: taking a few trial steps", quiet):
         facts, refusal = plan_run(overrides or [], log_dir)
-    _print_json(facts) if as_json else Console().print(table(facts), highlight=False)
+    print_json(facts) if as_json else Console().print(table(facts), highlight=False)
     if refusal is not None:
         raise refusal
 
@@ -217,7 +193,7 @@ def evaluate(
         from eigen2.store.holdout_ledger import user_ledger
 
         config = load_config(given)
-        with _working(f"evaluating {policy} on {split}", quiet):
+        with working(f"evaluating {policy} on {split}", quiet):
             evaluation = evaluate_named(policy, config.env, config.seed, split, user_ledger())
     else:
         from eigen2.algorithms.contract import WhatIf
@@ -231,14 +207,14 @@ def evaluate(
 
             if what_if:
                 raise ConfigError("--walk-forward trains as the run was trained: it takes no what-ifs.")
-            evaluation = walked(run, walk_forward, _console(True, quiet), _warn, overrides)
+            evaluation = walked(run, walk_forward, console_of(True, quiet), warn, overrides)
         else:
-            with _working(f"evaluating {run.name} on {split}", quiet):
-                evaluation = evaluate_run(run, split, _warn, overrides, what_if)
+            with working(f"evaluating {run.name} on {split}", quiet):
+                evaluation = evaluate_run(run, split, warn, overrides, what_if)
         from eigen2.harness.reporting import renew_page
 
-        renew_page(run, _page, _warn)
-    _print_json(evaluation.facts) if as_json else Console().print(evaluation.shown, highlight=False)
+        renew_page(run, _page, warn)
+    print_json(evaluation.facts) if as_json else Console().print(evaluation.shown, highlight=False)
 
 
 @runs_app.callback(invoke_without_command=True)
@@ -269,11 +245,11 @@ def runs(
     patterns = {"state": state or [], "alg": alg or [], "env": env or [], "name": name or []}
     found = chosen_runs(root, patterns, sort, reverse)
     if as_json:
-        _write_json(found)
+        write_json(found)
     elif found:
         Console().print(run_table(found), highlight=False)
     else:
-        _warn(nothing_found(root, any(patterns.values())))
+        warn(nothing_found(root, any(patterns.values())))
 
 
 @runs_app.command("clean")
@@ -301,9 +277,9 @@ def runs_clean(
             return yes
         return typer.confirm(f"Delete this, {size}?", err=True)
 
-    facts = clean(place, named, confirmed, _warn if as_json else typer.echo)
+    facts = clean(place, named, confirmed, warn if as_json else typer.echo)
     if as_json:
-        _print_json(facts)
+        print_json(facts)
     elif facts["freed_bytes"] is None and facts["bytes"]:
         typer.echo("Nothing was deleted." if ask else "Nothing was deleted; --yes deletes it.")
 
@@ -336,11 +312,11 @@ def report(
         stills = [
             str(path.absolute()) for path in write_stills(sections(read_run(find_run(run, root).path)), png)
         ]
-        _print_json({"pictures": stills}) if as_json else typer.echo("\n".join(stills))
+        print_json({"pictures": stills}) if as_json else typer.echo("\n".join(stills))
         return
     path = write_report(find_run(run, root).path, to)
     if as_json:
-        _print_json({"report": str(path.absolute()), "bytes": path.stat().st_size})
+        print_json({"report": str(path.absolute()), "bytes": path.stat().st_size})
     else:
         typer.echo(path)
 
@@ -360,8 +336,8 @@ def film(
     from eigen2.harness.filming import film_run
 
     found = find_run(run, root, env_id)
-    facts = film_run(found, out or found.path / "film.gif", seconds, _warn, small)
-    _print_json(facts) if as_json else typer.echo(facts["film"])
+    facts = film_run(found, out or found.path / "film.gif", seconds, warn, small)
+    print_json(facts) if as_json else typer.echo(facts["film"])
 
 
 @app.command()
@@ -381,7 +357,7 @@ def compare(
     views = [read_run(find_run(run, root).path) for run in runs]
     facts = compare_facts(views, metric)
     if as_json:
-        _print_json(facts)
+        print_json(facts)
         return
     parts = compare_sections(views, facts)
     for shown in (shown for part in parts for shown in part.shown if shown.rows):
@@ -425,7 +401,7 @@ def verify(
     found, part = find_run(run, root), share(sample)
     with transferring(Console(stderr=True), f"reading {found.name}") as show:
         report = verify_run(found, part, show)
-    _report(report.as_dict(), verify_text(report), report.ok, as_json, (*report.damaged, *report.missing))
+    conclude(report.as_dict(), verify_text(report), report.ok, as_json, (*report.damaged, *report.missing))
 
 
 @app.command()
@@ -441,8 +417,8 @@ def repair(
 
     found = damaged_run(run, root)
     with transferring(Console(stderr=True), f"repairing {found.name}") as show:
-        facts = repair_run(found, source, _warn, show)
-    _print_json(facts) if as_json else typer.echo(repair_text(facts))
+        facts = repair_run(found, source, warn, show)
+    print_json(facts) if as_json else typer.echo(repair_text(facts))
     if facts["lost"]:
         lost = "; ".join(sentence.removesuffix(".") for sentence in facts["lost"])
         raise DamagedStateError(f"{found.path} was repaired with losses: {lost}.")
@@ -456,9 +432,9 @@ def verify_resume(
     from eigen2.harness.directory import find_run
     from eigen2.harness.verify import verify_resume as prove
 
-    with _working(f"running the last step of {run} again"):
-        proof = prove(find_run(run, root, env_id), _warn)
-    _report(proof.to_json(), f"Steps {proof.first + 1} to {proof.last} ran again: every tensor and the replay are identical.", proof.ok, as_json, tuple(f"{name} differs after the step was run again" for name in proof.differing))  # fmt: skip
+    with working(f"running the last step of {run} again"):
+        proof = prove(find_run(run, root, env_id), warn)
+    conclude(proof.to_json(), f"Steps {proof.first + 1} to {proof.last} ran again: every tensor and the replay are identical.", proof.ok, as_json, tuple(f"{name} differs after the step was run again" for name in proof.differing))  # fmt: skip
 
 
 @app.command()
@@ -467,8 +443,8 @@ def fingerprint(run: RunName, root: Root = Path("runs"), as_json: Json = False) 
     from eigen2.harness.directory import find_run
     from eigen2.harness.verify import run_fingerprint
 
-    facts = run_fingerprint(find_run(run, root), _warn)
-    _print_json(facts) if as_json else typer.echo(f"{facts['fingerprint']}  step {facts['step']}")
+    facts = run_fingerprint(find_run(run, root), warn)
+    print_json(facts) if as_json else typer.echo(f"{facts['fingerprint']}  step {facts['step']}")
 
 
 @app.command()
@@ -476,7 +452,7 @@ def memory(run: RunName, root: Root = Path("runs"), as_json: Json = False) -> No
     """Show what holds a run's memory, how it grows from step to step, and whether it leaks."""
     from eigen2.harness.commands import memory_facts, memory_text
 
-    _print_json(memory_facts(run, root)) if as_json else typer.echo(memory_text(run, root))
+    print_json(memory_facts(run, root)) if as_json else typer.echo(memory_text(run, root))
 
 
 @app.command()
@@ -494,9 +470,9 @@ def decide(
     from eigen2.algorithms.contract import Question
     from eigen2.harness.champions import csv_text, decide_named
 
-    decision = decide_named(arguments or [], root, Question(data, holdings, date, capital), _warn)
+    decision = decide_named(arguments or [], root, Question(data, holdings, date, capital), warn)
     if as_json:
-        _print_json(decision.facts)
+        print_json(decision.facts)
     elif as_csv:
         sys.stdout.write(csv_text(decision))
     else:
@@ -516,10 +492,10 @@ def export(
     from eigen2.harness.export import export_run
 
     run, overrides = named_run(arguments, root, env_id)
-    with _working(f"exporting {run.name}"):
-        facts = export_run(run, to, _warn, overrides)
+    with working(f"exporting {run.name}"):
+        facts = export_run(run, to, warn, overrides)
     if as_json:
-        _print_json(facts)
+        print_json(facts)
         return
     for name, file in facts["files"].items():
         typer.echo(f"{name:22} " + "  ".join(f"{key} {value}" for key, value in file.items()))
@@ -543,7 +519,7 @@ def explain(
         return
     found = found_by(words or [])
     if as_json:
-        _print_json({"settings": [asdict(one) for one in found]})
+        print_json({"settings": [asdict(one) for one in found]})
         return
     typer.echo("\n".join(line for one in found for line in one.lines()))
 
@@ -560,7 +536,7 @@ def doctor(overrides: Overrides = None, as_json: Json = False) -> None:
             typer.echo(check.line())
     found = facts(checks)
     if as_json:
-        _print_json(found)
+        print_json(found)
     if not found["ok"]:
         raise ConfigError(f"{sum(not check.ok for check in checks)} of {len(checks)} checks failed.")
 
@@ -570,7 +546,7 @@ def data_list(as_json: Json = False) -> None:
     """List the embedded samples and synthetic markets, with their caveats."""
     from eigen2.market.commands import sample_facts, sample_list
 
-    _print_json({"samples": sample_facts()}) if as_json else Console().print(sample_list(), highlight=False)
+    print_json({"samples": sample_facts()}) if as_json else Console().print(sample_list(), highlight=False)
 
 
 @data_app.command("check")
@@ -582,10 +558,10 @@ def data_check(file: PriceFile, overrides: Overrides = None, as_json: Json = Fal
     from eigen2.envs.trading.price_check import check_for_trading
 
     config = load_config(overrides or [])
-    with _working(f"reading {file}"):
+    with working(f"reading {file}"):
         found = check_for_trading(file, config.env)
     found = found.also_refused(registry.algorithm(config.alg.kind).refuses(config, found.split_days))
-    _print_json(found.to_json()) if as_json else typer.echo("\n".join(found.lines()))
+    print_json(found.to_json()) if as_json else typer.echo("\n".join(found.lines()))
     found.require_usable()
 
 
@@ -597,9 +573,9 @@ def data_build(
     from eigen2.config import load_config
     from eigen2.market.commands import build_prices
 
-    with _working(f"reading {source}"):
+    with working(f"reading {source}"):
         facts = build_prices(source, out, load_config(overrides or []).env)
-    _print_json(facts) if as_json else typer.echo(f"{out}: {facts['days']} days, {facts['symbols']} symbols")
+    print_json(facts) if as_json else typer.echo(f"{out}: {facts['days']} days, {facts['symbols']} symbols")
 
 
 @replay_app.command("info")
@@ -607,8 +583,8 @@ def replay_info(run: RunName, root: Root = Path("runs"), as_json: Json = False) 
     """Print the number of transitions, and their size in memory and on disk."""
     from eigen2.harness.commands import replay_facts
 
-    facts = replay_facts(run, root, _warn)
-    _print_json(facts) if as_json else typer.echo(
+    facts = replay_facts(run, root, warn)
+    print_json(facts) if as_json else typer.echo(
         "\n".join(f"{key:12} {value:,}" for key, value in facts.items())
     )
 
@@ -618,8 +594,8 @@ def replay_verify(run: RunName, root: Root = Path("runs"), as_json: Json = False
     """Read and check every transition of a run's replay."""
     from eigen2.harness.commands import verify_replay
 
-    facts = verify_replay(run, root, _warn)
-    _print_json(facts) if as_json else typer.echo(f"{facts['segments']} segments: every block is intact.")
+    facts = verify_replay(run, root, warn)
+    print_json(facts) if as_json else typer.echo(f"{facts['segments']} segments: every block is intact.")
 
 
 @sync_app.command("push")
@@ -635,8 +611,8 @@ def sync_push(
     from eigen2.harness.sync import cloud_of, push_run, push_text
 
     found = find_run(run, root)
-    facts = push_run(found, cloud_of(found, to, _warn), _console(as_json), verify)
-    _print_json(facts) if as_json else typer.echo(push_text(facts))
+    facts = push_run(found, cloud_of(found, to, warn), console_of(as_json), verify)
+    print_json(facts) if as_json else typer.echo(push_text(facts))
     if facts["damaged"]:
         raise DamagedStateError("; ".join(facts["damaged"]))
 
@@ -650,9 +626,9 @@ def sync_pull(
     """Download everything a bucket holds of a run."""
     from eigen2.harness.sync import pull_named
 
-    facts = pull_named(run, root, _console(as_json))
+    facts = pull_named(run, root, console_of(as_json))
     if as_json:
-        _print_json(facts)
+        print_json(facts)
 
 
 @sync_app.command("status")
@@ -668,8 +644,8 @@ def sync_status(
     from eigen2.harness.sync import cloud_of, status_text, sync_facts
 
     found = find_run(run, root)
-    facts = sync_facts(found, cloud_of(found, to, _warn), _console(as_json), verify)
-    _print_json(facts) if as_json else typer.echo(status_text(facts))
+    facts = sync_facts(found, cloud_of(found, to, warn), console_of(as_json), verify)
+    print_json(facts) if as_json else typer.echo(status_text(facts))
     if facts.get("damaged"):
         raise DamagedStateError(
             f"{len(facts['damaged'])} objects are damaged in the bucket; `eigen2 sync push --verify` sends them again."
@@ -686,55 +662,15 @@ def pwm_parity(
     from eigen2.algorithms.pwm.parity import parity_facts, parity_table, require_parity
 
     facts = parity_facts(presets or [], env)
-    _print_json(facts) if as_json else Console().print(parity_table(facts), highlight=False)
+    print_json(facts) if as_json else Console().print(parity_table(facts), highlight=False)
     require_parity(facts)
 
 
 def main() -> None:
     """Run the command; a failure is one sentence on stderr and an exit code."""
     arguments = _optional_resume(sys.argv[1:])
-    debug = "--debug" in arguments
-    try:
+    with one_sentence("--debug" in arguments):
         app([argument for argument in arguments if argument != "--debug"], standalone_mode=True)
-    except Eigen2Error as error:
-        _fail(str(error), error.exit_code, debug)
-    except OSError as error:
-        _fail(*_disk_words(error), debug)
-    except (MemoryError, RuntimeError, ImportError) as error:
-        if not (is_out_of_memory(error) or is_shortage(error)):
-            raise
-        _fail(
-            f"It does not fit into memory ({_first_line(error)}); `eigen2 plan` says what a run needs.",
-            ResourceError.exit_code,
-            debug,
-        )
-
-
-def _disk_words(error: OSError) -> tuple[str, int]:
-    """What is wrong with a disk, where, and what to do; and the exit code."""
-    what = f"{error.filename or 'a file'} cannot be used ({error.strerror or error})"
-    if error.errno in FULL:
-        return f"{what}; free some space and try again.", ResourceError.exit_code
-    if error.errno in BROKEN:
-        return f"{what}; the disk is failing: use another.", ResourceError.exit_code
-    if error.errno == errno.ENOMEM:
-        return f"{what}; `eigen2 plan` says what memory a run needs.", ResourceError.exit_code
-    if error.errno == errno.ENOENT:
-        return f"{error.filename or 'A file'} is not there; it was moved or deleted.", ConfigError.exit_code
-    if error.errno in NOT_WRITABLE:
-        return f"{what}; make it accessible, or use another place.", ConfigError.exit_code
-    return f"{error}; --debug shows where it happened.", Eigen2Error.exit_code
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
-
-
-def _fail(sentence: str, code: int, debug: bool) -> NoReturn:
-    if debug:
-        traceback.print_exc()
-    Console(stderr=True).print(f"eigen2: {legible(sentence)}", highlight=False, markup=False, soft_wrap=True)
-    raise SystemExit(code)
 
 
 def _optional_resume(arguments: list[str]) -> list[str]:
@@ -745,53 +681,3 @@ def _optional_resume(arguments: list[str]) -> list[str]:
         alone = argument == "--resume" and (following.startswith("-") or "=" in following)
         out.append(f"--resume={NEWEST}" if alone else argument)
     return out
-
-
-def _console(as_json: bool, quiet: bool = False) -> Console:
-    """Progress goes to stdout, unless that is kept for JSON."""
-    from eigen2.harness.progress import PatientConsole
-
-    return PatientConsole(stderr=as_json, hushed=quiet)
-
-
-def _working(what: str, quiet: bool = False) -> AbstractContextManager[Any]:
-    """A bar on stderr while a command works."""
-    from eigen2.harness.progress import working
-
-    return working(_console(True, quiet), what)
-
-
-def _greet(console: Console) -> None:
-    """Something to see on a terminal before libraries are loaded, which takes seconds on a cold disk."""
-    from importlib.metadata import version
-
-    from eigen2.harness.progress import is_hushed
-
-    if console.is_terminal and not is_hushed(console):
-        console.print(f"eigen2 {version('eigen2')}", highlight=False)
-
-
-def _warn(sentence: str) -> None:
-    """Something to know that is neither the result nor a failure."""
-    Console(stderr=True).print(sentence, highlight=False, markup=False, soft_wrap=True)
-
-
-def _print_json(facts: dict[str, Any]) -> None:
-    from eigen2.harness.journal import plain
-
-    _write_json(plain(facts))
-
-
-def _write_json(facts: Any) -> None:
-    out = _answer or sys.stdout
-    out.write(json.dumps(facts, allow_nan=False) + "\n")
-    out.flush()
-
-
-def _report(facts: dict[str, Any], good: str, ok: bool, as_json: bool, problems: tuple[str, ...]) -> None:
-    if as_json:
-        _print_json(facts)
-    elif ok:
-        typer.echo(good)
-    if not ok:
-        raise DamagedStateError("; ".join(problems))
