@@ -5,7 +5,6 @@ whatever it belongs to. While a batch is under way it is pinned; the next one is
 slow link skips checkpoints and never queues them.
 """
 
-import json
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,10 +19,9 @@ from eigen2.cloud.pins import Pins
 from eigen2.cloud.words import size_words
 from eigen2.errors import DamagedStateError
 from eigen2.store.checkpoints import Checkpoints
-from eigen2.store.layout import EVALUATIONS_LIMIT
 from eigen2.store.manifest import Manifest
 from eigen2.store.objects import Ref
-from eigen2.store.plain_files import read_plain
+from eigen2.store.series import all_series
 
 THREADS = 8
 MOST_GARBAGE = 2
@@ -194,7 +192,12 @@ class Mirror:
 
     def _batch(self, texts: Mapping[str, bytes]) -> _Batch:
         manifests, damaged = self._parse(texts)
-        return _Batch({name: texts[name] for name in manifests}, manifests, damaged, self._series())
+        return _Batch(
+            {name: texts[name] for name in manifests},
+            manifests,
+            damaged,
+            all_series(self.directory / "evaluations.jsonl"),
+        )
 
     def _pinned_now(self) -> dict[str, bytes]:
         """Manifests as they are, none of whose objects is collected from now on."""
@@ -222,17 +225,6 @@ class Mirror:
         """Bytes of a batch that the bucket does not hold."""
         there = self.image.there.objects
         return sum(ref.size for ref in batch.refs.values() if there.get(ref.hash) != ref.size)
-
-    def _series(self) -> set[str]:
-        """Objects that evaluations.jsonl names."""
-        path = self.directory / "evaluations.jsonl"
-        named: set[str] = set()
-        for line in read_plain(path, EVALUATIONS_LIMIT).splitlines() if path.exists() else ():
-            try:
-                named |= {str(name) for name in json.loads(line)["series"].values()}
-            except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-                continue
-        return {name for name in named if HASH.fullmatch(name)}
 
     def _missing(self, batch: _Batch) -> list[Ref]:
         """What has to be put: here, and not in the bucket, in its full size."""

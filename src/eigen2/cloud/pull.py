@@ -6,7 +6,6 @@ yet, and the next pull goes on where this one stopped.
 """
 
 import errno
-import json
 import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -27,6 +26,7 @@ from eigen2.store.manifest import Manifest, from_bytes
 from eigen2.store.objects import Ref
 from eigen2.store.plain_files import read_plain
 from eigen2.store.retention import RESUMABLE
+from eigen2.store.series import all_series
 from eigen2.store.tails import join_tails, parse_tail
 
 THREADS = 8
@@ -254,21 +254,15 @@ class Puller:
                 append_line(path, new)
 
     def _bring_series(self) -> None:
-        series = {name: self.remote.objects[name] for name in self._series() if name in self.remote.objects}
+        series = {
+            name: self.remote.objects[name]
+            for name in all_series(self.directory / "evaluations.jsonl")
+            if name in self.remote.objects
+        }
         try:
             self._bring(series)
         except Corrupted as error:
             self.say(f"a series of an evaluation is left out: {error}")
-
-    def _series(self) -> set[str]:
-        path = self.directory / "evaluations.jsonl"
-        named: set[str] = set()
-        for line in read_plain(path, EVALUATIONS_LIMIT).splitlines() if path.exists() else ():
-            try:
-                named |= {str(name) for name in json.loads(line)["series"].values()}
-            except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-                continue
-        return {name for name in named if object_name(object_key(name))}
 
     def _files(self, keys: Collection[str] | Any) -> None:
         for key in keys:

@@ -37,6 +37,7 @@ from eigen2.store.durable import append_line, remove_temporaries, write_atomical
 from eigen2.store.layout import CONFIG_LIMIT, FACTS_LIMIT, LOGS, check_layout
 from eigen2.store.plain_files import open_plain, read_plain
 from eigen2.store.seals import json_text, sealed_record, sealed_text
+from eigen2.store.series import series_of
 from eigen2.store.tails import join_tails
 
 if TYPE_CHECKING:
@@ -214,7 +215,7 @@ class Run:
         """
         path = self.log("evaluations")
         try:
-            series = {name for record in read_log(path) for name in _series_of(record)}
+            series = {name for record in read_log(path) for name in series_of(record)}
         except DamagedStateError:
             # Hashes that name nothing here are mostly those of the lines themselves.
             series = {name for name in _named_in(path) if self.checkpoints.objects.path(name).exists()}
@@ -293,13 +294,6 @@ class Run:
             if self.uploads is not None:
                 self.uploads.start()
             yield journal
-
-
-def _series_of(record: Mapping[str, Any]) -> set[str]:
-    """Objects that an evaluation names; a stranger's may name what can be none."""
-    series = record.get("series")
-    named = series.values() if isinstance(series, dict) else ()
-    return {name for name in named if isinstance(name, str) and re.fullmatch("[0-9a-f]{64}", name)}
 
 
 def _named_in(path: Path) -> set[str]:
