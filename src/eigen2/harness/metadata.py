@@ -137,12 +137,13 @@ def processor() -> str:
 
 
 def _cpu_model() -> str:
+    otherwise = platform.processor() or platform.machine()
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
+            names = (line.partition(":")[2].strip() for line in file if line.startswith("model name"))
+            return next(names, otherwise)
     except OSError:
-        names = []
-    return names[0] if names else platform.processor() or platform.machine()
+        return otherwise
 
 
 def _gpu() -> dict[str, Any]:
