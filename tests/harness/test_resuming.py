@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 from command_lab import ORDERS, Lab, Moment, newest, story, write_prices
+from forgery import Forgery
 from rich.console import Console
 
 from eigen2.harness.journal import read_log
@@ -41,6 +42,14 @@ def test_a_killed_run_goes_on_to_the_same_end(lab: Lab, run: Path, finished: Pat
     assert story(run) == story(finished)
     assert lab.run("fingerprint", run).out == lab.run("fingerprint", finished).out
     assert [event["kind"] for event in read_log(run / "events.jsonl")] == ["start", "resume"]
+
+
+def test_a_resume_on_another_processor_says_so(lab: Lab, run: Path, finished: Path) -> None:
+    Forgery(run).forge(lambda body: body["identity"].update(processor="Z80 (DEFAULT)"))
+    done = lab.run("train", "--resume", run)
+    assert done.code == 0
+    assert "The run was computed on Z80 (DEFAULT) until now, this is" in done.out
+    assert story(run) == story(finished)
 
 
 def test_resume_alone_takes_the_newest_run(lab: Lab, tmp_path: Path, finished: Path) -> None:

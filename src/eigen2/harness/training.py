@@ -30,6 +30,7 @@ from eigen2.harness.identity import (
     retired_sentences,
 )
 from eigen2.harness.loop import restore, train
+from eigen2.harness.metadata import processor
 from eigen2.harness.outcome import note_actual
 from eigen2.harness.own_data import OwnData, kept_file, missing_data_explained, names_own_file
 from eigen2.harness.planning import Planner, box
@@ -322,6 +323,9 @@ def _restored(
 ) -> dict[str, Any]:
     """Put a checkpoint into the experiment; returns what is to be noted in run.json about it."""
     restore(run, config, experiment, checkpoint, say)
+    before = checkpoint.manifest.identity.get("processor", processor())
+    if before != processor():
+        say(f"The run was computed on {before} until now, this is {processor()}: they may round differently.")
     # Checkpoints of format 1 rely on the words of the old config.yaml; from here on they carry their own.
     today = identity(config, experiment) | {"data": checkpoint.manifest.identity["data"]}
     del today["processor"]  # they were computed on one that they do not name
