@@ -57,7 +57,7 @@ def test_data_that_cannot_be_used_is_refused_before_a_run_exists(
     other = lab.train("other", (*WORLD_MODEL, "env=dflex_cartpole"), tmp_path)
     cases: list[tuple[str | Path, int, str]] = [
         ("nowhere", 2, "nowhere"),
-        (source / "config.yaml", 2, "no checkpoint"),
+        (source / "config.yaml", 2, "is not a checkpoint"),
         (source / "checkpoints" / "init.json", 2, "holds no replay"),
         (finished, 3, "pendulum needs obs[3], action[1]"),
         (other, 3, "holds obs[5], action[1]"),
