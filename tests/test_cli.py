@@ -388,6 +388,24 @@ def test_version_and_short_help(lab: Lab) -> None:
         assert (done.code, "Usage:" in done.out) == (0, True)
 
 
+def test_closed_streams_are_no_failure(lab: Lab, tmp_path: Path) -> None:
+    program = str(Path(sys.executable).with_name("eigen2"))
+    words = [
+        program,
+        "train",
+        *ORDERS,
+        "alg.generations=1",
+        f"run.root={tmp_path}",
+        "run.name=silent",
+        "--json",
+    ]
+    done = subprocess.run(
+        ["/bin/sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *words], capture_output=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert lab.run("verify", str(tmp_path / "silent")).code == 0
+
+
 def test_more_threads_than_a_machine_can_start_are_refused(lab: Lab, tmp_path: Path) -> None:
     done = lab.run("train", *ORDERS, "threads=100000", f"run.root={tmp_path}")
     assert done.code == 2

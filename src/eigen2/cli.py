@@ -16,6 +16,7 @@ from eigen2.harness.answer import (
     greet,
     keep_stdout,
     print_json,
+    replace_closed_streams,
     warn,
     working,
     write_json,
@@ -668,6 +669,7 @@ def pwm_parity(
 
 def main() -> None:
     """Run the command; a failure is one sentence on stderr and an exit code."""
+    replace_closed_streams()
     arguments = _optional_resume(sys.argv[1:])
     with one_sentence("--debug" in arguments):
         app([argument for argument in arguments if argument != "--debug"], standalone_mode=True)

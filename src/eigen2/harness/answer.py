@@ -16,6 +16,18 @@ _answer: TextIO | None = None
 """Where JSON goes while a command keeps stdout for it."""
 
 
+def replace_closed_streams() -> None:
+    """Without this a command started with stdout closed (`>&-`) would open a file of a run as number 1, and what a
+    library prints would go into it."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
+            os.set_inheritable(number, True)
+            setattr(sys, name, open(number, "r" if number == 0 else "w", encoding="utf-8", closefd=False))
+
+
 @contextmanager
 def answering() -> Iterator[TextIO]:
     """Yields what standard output is; what is printed in between, also by native code and workers, goes to stderr."""
