@@ -15,7 +15,7 @@ from eigen2.harness.sealed import (
     CONFIG,
     EVALUATIONS,
     FACTS,
-    SEALED,
+    content_holds,
     copied,
     damage,
     write_best_agent,
@@ -229,7 +229,7 @@ class MendedFiles:
     def _file_fetched(self, name: str) -> bool:
         for copy in self.copies:
             content = copy.file(name)
-            if content is not None and SEALED[name](content):
+            if content is not None and content_holds(name, content):
                 write_atomically(self.run.path / name, content)
                 self.account.fetched.append(f"{name} from {copy.url}")
                 return True

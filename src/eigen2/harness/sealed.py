@@ -4,7 +4,9 @@
 """
 
 import math
+import os
 from collections.abc import Callable, Mapping
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +16,7 @@ from eigen2.harness.run import Run
 from eigen2.store.durable import write_atomically
 from eigen2.store.layout import CONFIG_LIMIT, EVALUATIONS_LIMIT, FACTS_LIMIT
 from eigen2.store.manifest import Manifest
-from eigen2.store.plain_files import read_plain
+from eigen2.store.plain_files import check_size, open_plain, read_plain
 from eigen2.store.seals import json_holds, line_holds, sealed_tensors, tensors_hold, text_holds
 
 if TYPE_CHECKING:
@@ -36,22 +38,31 @@ def _lines_hold(content: bytes) -> bool | None:
     return False if False in held else None if None in held else True
 
 
-SEALED: Mapping[str, Callable[[bytes], bool | None]] = {
+_HOLDS: Mapping[str, Callable[[bytes], bool | None]] = {
     CONFIG: text_holds,
     FACTS: json_holds,
-    BEST_AGENT: tensors_hold,
     EVALUATIONS: _lines_hold,
 }
+SEALED = (*_HOLDS, BEST_AGENT)
 
 
 def holds(path: Path) -> bool | None:
     """Whether a sealed file is as it was written; None when it is not there or carries no seal."""
     try:
-        return SEALED[path.name](read_plain(path, LIMITS.get(path.name, AGENT_LIMIT)))
+        if path.name != BEST_AGENT:
+            return content_holds(path.name, read_plain(path, LIMITS[path.name]))
+        with open_plain(path) as file:
+            check_size(path, os.fstat(file.fileno()).st_size, AGENT_LIMIT)
+            return tensors_hold(file)
     except FileNotFoundError:
         return None
     except DamagedStateError:
         return False
+
+
+def content_holds(name: str, content: bytes) -> bool | None:
+    """The same of what a sealed file is to hold."""
+    return tensors_hold(BytesIO(content)) if name == BEST_AGENT else _HOLDS[name](content)
 
 
 def sealed_files(run: Run) -> set[str]:

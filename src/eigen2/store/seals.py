@@ -14,10 +14,12 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from typing import Any
+from io import FileIO
+from typing import Any, BinaryIO
 
 FIELD = "sha256"
 _ZEROS = "0" * 64
+_PIECE = 1 << 20
 _LAST_LINE = re.compile(rb"(?s)(.*\n|)# sha256 ([0-9a-f]{64})\n")
 _IN_HEADER = re.compile(rb'"sha256":"([0-9a-f]{64})"')
 
@@ -83,22 +85,25 @@ def sealed_tensors(tensors: Mapping[str, Any]) -> bytes:
     return content[: at[0]] + hashlib.sha256(content).hexdigest().encode() + content[at[1] :]
 
 
-def tensors_hold(content: bytes) -> bool | None:
-    """Whether a sealed safetensors file is as it was written; None when it carries no seal."""
-    at = _place(content)
+def tensors_hold(file: BinaryIO | FileIO) -> bool | None:
+    """Whether a sealed safetensors file is as it was written; None when it carries no seal. Never in memory as a whole."""
+    first = file.read(_PIECE)
+    at = _place(first)
     if at is None:
         return None
-    blank = hashlib.sha256(content[: at[0]])
+    blank = hashlib.sha256(first[: at[0]])
     blank.update(_ZEROS.encode())
-    blank.update(memoryview(content)[at[1] :])
-    return blank.hexdigest().encode() == content[at[0] : at[1]]
+    blank.update(first[at[1] :])
+    while piece := file.read(_PIECE):
+        blank.update(piece)
+    return blank.hexdigest().encode() == first[at[0] : at[1]]
 
 
-def _place(content: bytes) -> tuple[int, int] | None:
-    """Where the seal lies in a safetensors file: in its header, which comes first."""
-    length = int.from_bytes(content[:8], "little")
-    found = _IN_HEADER.search(content[8 : 8 + min(length, len(content))])
-    return None if found is None else (8 + found.start(1), 8 + found.end(1))
+def _place(first: bytes) -> tuple[int, int] | None:
+    """Where the seal lies in a safetensors file: in its header, which comes first, and there among the metadata."""
+    length = int.from_bytes(first[:8], "little")
+    found = _IN_HEADER.search(first, 8, min(8 + length, len(first)))
+    return None if found is None else found.span(1)
 
 
 def _digest(record: Mapping[str, Any]) -> str:
