@@ -263,7 +263,7 @@ def test_a_series_that_is_gone_is_missed(tmp_path: Path) -> None:
     run = find_run(None, tmp_path)
     run.checkpoints.objects.delete(run.evaluations()[0]["series"]["numbers"])
     (sentence,) = verify(run.checkpoints).missing
-    assert "an evaluation needs" in sentence
+    assert sentence.endswith("is missing; an evaluation or an unfinished upload needs it")
 
 
 def test_a_run_of_a_plug_in_that_is_not_here_is_listed_and_verified_but_not_resumed(

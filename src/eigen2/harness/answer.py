@@ -25,7 +25,9 @@ def replace_closed_streams() -> None:
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
             os.set_inheritable(number, True)
-            setattr(sys, name, os.fdopen(number, "r" if number == 0 else "w", encoding="utf-8", closefd=False))
+            setattr(
+                sys, name, os.fdopen(number, "r" if number == 0 else "w", encoding="utf-8", closefd=False)
+            )
 
 
 @contextmanager

@@ -184,7 +184,7 @@ class Mending:
             return None
         self.set_back = True
         self.account.rebuilt.append(
-            f"checkpoint 'latest' is that of step {best.step} now; a resume computes the steps after it again, the same"
+            f"checkpoint 'latest' is that of step {best.step} now; a resume computes the steps after it again"
         )
         if "previous" in self.manifests and self.manifests["previous"].step >= best.step:
             self.dropped.append("previous")

@@ -139,7 +139,9 @@ def survey(
     sizes, damaged, unread = _objects(checkpoints, manifests, sample, show)
     path = checkpoints.objects.path
     missing: dict[str, str] = {
-        name: f"an evaluation needs {path(name)}, which is missing" for name in pinned if name not in sizes
+        name: f"{path(name)} is missing; an evaluation or an unfinished upload needs it"
+        for name in pinned
+        if name not in sizes
     }
     for name, manifest in manifests.items():
         for logical, ref in manifest.objects.items():
