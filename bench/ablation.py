@@ -3,11 +3,12 @@
     ./run bench ablation erl --arm "no_direct alg.direct_steps=0" --seeds 12 --out erl.jsonl
 
 Suites: erl (planted markets; the seed chooses market and actions, and makes the market), erl_control, pwm and pwm_legs
-(control tasks that no other benchmark reports). The suite pwm_late is for mechanisms that act at the end: the base and its
-one arm are the same run for four fifths of the iterations, where it splits. The base is the preset as it is; each arm adds
-its overrides. `--out` keeps finished runs, so that an interrupted ablation goes on. Scores are shares of the oracle's excess
-over equal weight on the holdout, or returns over random in units of what the base gains on that task. The table has paired
-differences, base minus arm, with 95 % t intervals: above zero, the mechanism gains.
+(control tasks that no other benchmark reports), and pwm_ant (a task that one reports, on other seeds). The suite pwm_late is
+for mechanisms that act at the end: the base and its one arm are the same run for four fifths of the iterations, where it
+splits. The base is the preset as it is; each arm adds its overrides. `--out` keeps finished runs, so that an interrupted
+ablation goes on. Scores are shares of the oracle's excess over equal weight on the holdout, or returns over random in units
+of what the base gains on that task. The table has paired differences, base minus arm, with 95 % t intervals: above zero, the
+mechanism gains.
 """
 
 import argparse
@@ -40,6 +41,7 @@ TASKS = {
     "pwm": ("dflex_cartpole", "Hopper-v5"),
     "pwm_late": ("dflex_cartpole", "Hopper-v5"),
     "pwm_legs": ("Ant-v5", "Hopper-v5"),
+    "pwm_ant": ("dflex_ant",),
 }
 LATE = 0.8
 """Share of a run's iterations that base and arm of the suite `pwm_late` have in common."""

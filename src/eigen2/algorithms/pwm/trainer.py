@@ -164,11 +164,11 @@ class PWMTrainer(Trainer):
         return self._fit_model(updates, "sequences", self.iteration, partial(self._progress, "model"))
 
     def _fit_model(self, updates: int, purpose: str, index: int, report: Report) -> Metrics:
-        config = self.config
+        config, replay, newest = self.config, self.replay, self.config.recent_window
         times = seeds.torch_generator(self.seed, f"{purpose} flow time", index)
         report(0, updates)
         for number in range(updates):
-            batch = whole_sequences(self.replay, config.model.batch, config.horizon)
+            batch = whole_sequences(replay, config.model.batch, config.horizon, newest)
             loss, norm = fit_model(
                 self.agent.model, self.optimiser, self._prepared(batch), config.gamma, times, self._lr_scale, self.micro_batches
             )  # fmt: skip
@@ -184,7 +184,7 @@ class PWMTrainer(Trainer):
         metrics: Metrics = {}
         self._progress("policy", 0, config.actor.updates)
         for number in range(config.actor.updates):
-            batch = self.replay.sample(config.actor.batch)
+            batch = self.replay.sample(config.actor.batch, recent_window=config.recent_window)
             with torch.no_grad():
                 start = self.agent.model.encode(self._normalise(batch.observation["obs"]))
             noise = torch.randn(shape, generator=noise_stream).to(self.device)
