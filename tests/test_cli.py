@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -386,6 +387,15 @@ def test_version_and_short_help(lab: Lab) -> None:
     for words in (("-h",), ("train", "-h"), ("data", "-h")):
         done = lab.run(*words)
         assert (done.code, "Usage:" in done.out) == (0, True)
+
+
+def test_an_interrupt_while_libraries_are_loaded_prints_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "typer.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "eigen2", "runs"], env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, b"", b"")
 
 
 def test_closed_streams_are_no_failure(lab: Lab, tmp_path: Path) -> None:

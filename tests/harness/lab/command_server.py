@@ -93,7 +93,7 @@ def _command(request: dict[str, Any]) -> int:
         # The default action of SIGPROF is death on the spot, as with SIGKILL, but after a time on the CPU: a kill
         # falls into the same kind of moment however busy the machine is.
         signal.setitimer(signal.ITIMER_PROF, request["cpu_seconds"])
-    from eigen2.cli import main
+    from eigen2.__main__ import main
 
     try:
         main()
