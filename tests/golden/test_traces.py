@@ -31,6 +31,8 @@ WORLD_MODEL = (
     "alg.model.latent=16", "alg.model.encoder_units=[16]", "alg.model.units=[16,16]", "alg.actor.units=[16]",
     "alg.critic.units=[16]", "replay.capacity=2000", "seed=3",
 )  # fmt: skip
+RATE = "alg.model.learning_rate=5e-4"
+"""What the small presets had when their traces were recorded."""
 CASES = {
     "erl_orders": MARKET,
     "erl_weights": ("env.actions=weights", *MARKET),
@@ -39,8 +41,8 @@ CASES = {
         "env=gym", "env.max_episode_steps=40", "alg.generations=5", "alg.gradient_steps=20",
         "alg.learning_starts=400", "seed=3",
     ),
-    "pwm_mlp": ("alg=pwm_small", "env=pendulum", *WORLD_MODEL),
-    "pwm_flow": ("alg=pwm_small_flow", "env=dflex_hopper", *WORLD_MODEL),
+    "pwm_mlp": ("alg=pwm_small", "env=pendulum", RATE, *WORLD_MODEL),
+    "pwm_flow": ("alg=pwm_small_flow", "env=dflex_hopper", RATE, *WORLD_MODEL),
     "pwm_gym": ("alg=pwm_tiny", "env=gym", "env.max_episode_steps=30", *WORLD_MODEL),
     "pwm_pretrain": ("alg=pwm_tiny", "env=pendulum", "alg.pretrain.replay=pwm_mlp", "alg.pretrain.updates=8", *WORLD_MODEL),
     "pwm_tasks": (
