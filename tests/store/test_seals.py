@@ -19,7 +19,6 @@ from eigen2.store.seals import (
     text_holds,
 )
 
-MANY = {f"weights {number:05}": torch.zeros(1) for number in range(20_000)}
 RECORD = {"status": "done", "score": -0.1, "packages": {"torch": None}, "word": "é"}
 Holds = Callable[[bytes], bool | None]
 
@@ -67,7 +66,7 @@ def test_a_record_may_be_sealed_again_and_tensors_are_read_as_ever() -> None:
 
 
 def test_a_file_longer_than_what_is_read_at_once() -> None:
-    content = sealed_tensors(MANY)
+    content = sealed_tensors({f"weights {number:05}": torch.zeros(1) for number in range(20_000)})
     assert len(content) > 1 << 20
     assert file_holds(content) is True
     for position in (len(content) // 2, len(content) - 1):

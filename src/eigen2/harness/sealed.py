@@ -61,7 +61,7 @@ def holds(path: Path) -> bool | None:
 
 
 def content_holds(name: str, content: bytes) -> bool | None:
-    """The same of what a sealed file is to hold."""
+    """The same of bytes in memory, which that file is to hold."""
     return tensors_hold(BytesIO(content)) if name == BEST_AGENT else _HOLDS[name](content)
 
 

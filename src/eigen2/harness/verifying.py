@@ -7,14 +7,13 @@ from pathlib import Path
 from eigen2.errors import ConfigError
 from eigen2.harness.run import Run
 from eigen2.harness.sealed import SEALED, damage, holds
+from eigen2.store.durable import PIECE
 from eigen2.store.integrity import Report, Show, Survey, reported, steady_survey, unseen
 from eigen2.store.layout import LOGS
 from eigen2.store.manifest import Manifest
 from eigen2.store.plain_files import open_plain
 from eigen2.store.retention import RESUMABLE
 from eigen2.store.tails import DIRECTORY
-
-PIECE = 1 << 20
 
 
 def verify_run(run: Run, sample: float = 1.0, show: Show = unseen) -> Report:

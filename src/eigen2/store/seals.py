@@ -17,9 +17,10 @@ from collections.abc import Mapping
 from io import FileIO
 from typing import Any, BinaryIO
 
+from eigen2.store.durable import PIECE
+
 FIELD = "sha256"
 _ZEROS = "0" * 64
-_PIECE = 1 << 20
 _LAST_LINE = re.compile(rb"(?s)(.*\n|)# sha256 ([0-9a-f]{64})\n")
 _IN_HEADER = re.compile(rb'"sha256":"([0-9a-f]{64})"')
 
@@ -87,14 +88,14 @@ def sealed_tensors(tensors: Mapping[str, Any]) -> bytes:
 
 def tensors_hold(file: BinaryIO | FileIO) -> bool | None:
     """Whether a sealed safetensors file is as it was written; None when it carries no seal. Never in memory as a whole."""
-    first = file.read(_PIECE)
+    first = file.read(PIECE)
     at = _place(first)
     if at is None:
         return None
     blank = hashlib.sha256(first[: at[0]])
     blank.update(_ZEROS.encode())
     blank.update(first[at[1] :])
-    while piece := file.read(_PIECE):
+    while piece := file.read(PIECE):
         blank.update(piece)
     return blank.hexdigest().encode() == first[at[0] : at[1]]
 

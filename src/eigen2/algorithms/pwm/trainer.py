@@ -164,11 +164,11 @@ class PWMTrainer(Trainer):
         return self._fit_model(updates, "sequences", self.iteration, partial(self._progress, "model"))
 
     def _fit_model(self, updates: int, purpose: str, index: int, report: Report) -> Metrics:
-        config, replay, newest = self.config, self.replay, self.config.recent_window
+        config = self.config
         times = seeds.torch_generator(self.seed, f"{purpose} flow time", index)
         report(0, updates)
         for number in range(updates):
-            batch = whole_sequences(replay, config.model.batch, config.horizon, newest)
+            batch = whole_sequences(self.replay, config.model.batch, config.horizon, config.recent_window)
             loss, norm = fit_model(
                 self.agent.model, self.optimiser, self._prepared(batch), config.gamma, times, self._lr_scale, self.micro_batches
             )  # fmt: skip
