@@ -173,7 +173,7 @@ def test_a_config_of_a_later_version_is_refused_by_a_sentence_with_both_versions
 
 @pytest.mark.parametrize(
     ("key", "idle", "used"),
-    [("collect", "closed_loop", "open_loop"), ("actor_ema", 0.0, 0.9)],
+    [("collect", "closed_loop", "open_loop"), ("recent_window", 0, 64), ("actor_ema", 0.0, 0.9)],
 )
 def test_a_run_goes_on_without_a_mechanism_that_is_gone_and_says_so(
     lab: Lab, tmp_path: Path, key: str, idle: Any, used: Any

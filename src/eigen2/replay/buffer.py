@@ -93,18 +93,17 @@ class Replay:
         final = {name: np.asarray(array)[:-1][ended] for name, array in next_observation.items()}
         self.extend(steps, after, final if ended.any() else None, streams)
 
-    def sample(self, n: int, *, n_step: int = 1, gamma: float = 1.0, recent_window: int = 0) -> Batch:
-        """`n` transitions, uniform with replacement; with `recent_window`, half of them from that many last written."""
-        return self.sampler.uniform(n, n_step, gamma, recent_window)
+    def sample(self, n: int, *, n_step: int = 1, gamma: float = 1.0) -> Batch:
+        """`n` transitions, uniform with replacement."""
+        return self.sampler.uniform(n, n_step, gamma)
 
     def sample_prioritised(self, n: int, *, beta: float, n_step: int = 1, gamma: float = 1.0) -> Batch:
         """`n` transitions in proportion to priority, with importance weights to the power `beta`."""
         return self.sampler.prioritised(n, n_step, gamma, self._priorities(), beta)
 
-    def sample_sequences(self, n: int, horizon: int, *, recent_window: int = 0) -> Sequences:
-        """`n` runs of `horizon` consecutive transitions that never cross an episode's end; `recent_window` as in `sample`,
-        for their first transitions."""
-        return self.sampler.sequences(n, horizon, recent_window)
+    def sample_sequences(self, n: int, horizon: int) -> Sequences:
+        """`n` runs of `horizon` consecutive transitions that never cross an episode's end."""
+        return self.sampler.sequences(n, horizon)
 
     def transitions(self, index: npt.NDArray[np.int64], *, n_step: int = 1, gamma: float = 1.0) -> Batch:
         """Given live transitions, by their numbers (`first` .. `first + len - 1`)."""

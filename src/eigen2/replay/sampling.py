@@ -74,10 +74,10 @@ class Sampler:
         """Forget that memory; batches that are in use keep theirs."""
         self._outputs.clear()
 
-    def uniform(self, n: int, n_step: int, gamma: float, recent_window: int) -> Batch:
+    def uniform(self, n: int, n_step: int, gamma: float) -> Batch:
         self._require(1)
         stream = self.streams["uniform" if n_step == 1 else "n_step"]
-        return self.gather(draw_numbers(self._links, stream, n, recent_window), n_step, gamma)
+        return self.gather(self._draw(stream, n), n_step, gamma)
 
     def prioritised(self, n: int, n_step: int, gamma: float, tree: SumTree, beta: float) -> Batch:
         """Stratified draws proportional to the leaves; weights ``(size * p) ** -beta`` over their largest."""
@@ -91,9 +91,9 @@ class Sampler:
         weights = torch.from_numpy((weight / weight.max()).astype(np.float32))
         return Batch(batch.observation, batch.next_observation, batch.step, batch.discount, numbers, weights)
 
-    def sequences(self, n: int, horizon: int, recent_window: int) -> Sequences:
+    def sequences(self, n: int, horizon: int) -> Sequences:
         self._require(horizon)
-        path = self._draw_paths(n, horizon, recent_window)
+        path = self._draw_paths(n, horizon)
         entries = path % self._links.capacity
         slots = np.concatenate([self._links.slots[entries, 0], self._links.slots[entries[-1:], 1]])
         out = self._output((horizon + 1, n))
@@ -140,13 +140,17 @@ class Sampler:
         steps = reached.sum(axis=0)
         out.discount[:] = np.where(fields["terminated"][last[:, 0]], 0.0, gamma**steps)
 
-    def _draw_paths(self, n: int, horizon: int, recent_window: int) -> Numbers:
+    def _draw(self, stream: np.random.Generator, n: int) -> Numbers:
+        """Live transitions ``[n]``, all alike."""
+        return stream.integers(self._links.first, self._links.total, n)
+
+    def _draw_paths(self, n: int, horizon: int) -> Numbers:
         """Transition numbers ``[horizon, n]``, drawn from all starts that have a whole horizon ahead of them."""
         links, stream = self._links, self.streams["sequences"]
         found: list[Numbers] = []
         missing = n
         for _ in range(4):
-            path, reached = links.walk(draw_numbers(links, stream, missing, recent_window), horizon - 1)
+            path, reached = links.walk(self._draw(stream, missing), horizon - 1)
             found.append(path[:, reached[-1]])
             missing -= found[-1].shape[1]
             if missing == 0:
@@ -184,11 +188,3 @@ class Sampler:
             raise DataError(
                 f"The replay holds {len(self._links)} transitions; at least {transitions} are needed."
             )
-
-
-def draw_numbers(links: Links, stream: np.random.Generator, n: int, recent_window: int) -> Numbers:
-    """Live transitions ``[n]``, all alike, but every other one of the `recent_window` if that is not 0."""
-    numbers = stream.integers(links.first, links.total, n)
-    if recent_window:
-        numbers[::2] = stream.integers(max(links.first, links.total - recent_window), links.total, -(-n // 2))
-    return numbers

@@ -188,7 +188,7 @@ def test_an_exported_file_of_format_1_still_acts(config, tmp_path):
         experiment.export(tmp_path, {"final": experiment.trainer.state_dict()})
     contents = torch.load(tmp_path / "final_policy.pt", weights_only=True)
     settings = json.loads(contents["config"])
-    settings |= {"average": 0.9, "go_back": True}
+    settings |= {"average": 0.9, "newest": 5, "go_back": True}
     settings["actor"]["policy"] = "gaussian"
     torch.save({**contents, "config": json.dumps(settings)}, tmp_path / "old.pt")
     observations = np.zeros((2, 3), np.float32)

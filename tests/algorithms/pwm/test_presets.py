@@ -69,8 +69,8 @@ def test_parity_is_of_one_control_task_and_of_known_presets():
 
 
 def test_settings_are_still_read_by_their_former_names():
-    old = PWMConfig.model_validate({"newest": 5, "final_rate": 0.1})
-    new = PWMConfig(recent_window=5, final_lr_scale=0.1)
+    old = PWMConfig.model_validate({"final_rate": 0.1})
+    new = PWMConfig(final_lr_scale=0.1)
     assert old == new
 
 

@@ -43,7 +43,7 @@ def test_drawn_batches_are_not_overwritten_by_the_next_draw():
 
 
 def test_sequences_end_an_episode_only_at_their_last_step():
-    batch = whole_sequences(experience(120), 2000, 8, 0)
+    batch = whole_sequences(experience(120), 2000, 8)
     assert (batch.terminated[:-1] == 0).all()
     assert batch.terminated[-1].sum() > 0
 
@@ -55,6 +55,6 @@ def test_a_model_of_whole_sequences_expects_falls_about_as_often_as_they_happen(
         ModelConfig(latent=16, units=(16,), encoder_units=(16,)), 11, 3, torch.Generator().manual_seed(0)
     )
     torch.nn.init.constant_(model.termination_head.bias, float(torch.logit(share)))
-    loss = model.loss(whole_sequences(replay, 20_000, 8, 0), 1.0, None)
+    loss = model.loss(whole_sequences(replay, 20_000, 8), 1.0, None)
     (slope,) = torch.autograd.grad(loss.termination, model.termination_head.bias)
     assert abs(slope.item()) < 0.35 * share.item()

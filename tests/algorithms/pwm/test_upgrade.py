@@ -18,6 +18,8 @@ def stored(**alg):
     ("key", "idle", "used"),
     [
         ("collect", "closed_loop", "open_loop"),
+        ("recent_window", 0, 12_000),
+        ("newest", 0, 12_000),
         ("actor_ema", 0.0, 0.9),
         ("average", 0.0, 0.9),
     ],
@@ -32,6 +34,8 @@ def test_a_run_with_a_mechanism_that_is_gone_reads_and_says_so_if_it_was_used(ke
     "word",
     [
         "collect=open_loop",
+        "recent_window=0",
+        "newest=5",
         "actor_ema=0",
         "average=0.9",
         "actor.policy=gaussian",

@@ -120,6 +120,8 @@ class MultiTaskConfig(Section):
 class PWMConfig(AlgorithmConfig):
     retired = {
         "collect": ("closed_loop",),
+        "recent_window": (0,),
+        "newest": (0,),
         "actor_ema": (0.0,),
         "average": (0.0,),
         "rollback": (False,),
@@ -137,8 +139,6 @@ class PWMConfig(AlgorithmConfig):
     """Uniformly random steps per environment before the first iteration."""
     horizon: int = Field(16, ge=1)
     """Length of training sequences and of imagined rollouts, in steps."""
-    recent_window: int = Field(0, ge=0, json_schema_extra=was("newest"))
-    """Half of what is learned from is drawn from this many newest steps; 0: everything from all stored steps."""
     gamma: float = Field(0.99, gt=0, lt=1)
     """Discount factor per environment step."""
     final_lr_scale: float = Field(0.02, gt=0, le=1, json_schema_extra=CONSTANT | was("final_rate"))

@@ -37,9 +37,9 @@ class SequenceBatch:
         )
 
 
-def whole_sequences(replay: Replay, n: int, horizon: int, recent_window: int) -> SequenceBatch:
-    """Drawn from the replay's own stream; with `recent_window`, half of them from that many last written steps."""
-    batch = replay.sample_sequences(n, horizon, recent_window=recent_window)
+def whole_sequences(replay: Replay, n: int, horizon: int) -> SequenceBatch:
+    """Drawn from the replay's own stream."""
+    batch = replay.sample_sequences(n, horizon)
     return SequenceBatch(
         # One order in memory, however the replay keeps observations: sums over the batch round the same.
         batch.observation["obs"].clone(memory_format=torch.contiguous_format),

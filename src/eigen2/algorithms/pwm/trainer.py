@@ -168,7 +168,7 @@ class PWMTrainer(Trainer):
         times = seeds.torch_generator(self.seed, f"{purpose} flow time", index)
         report(0, updates)
         for number in range(updates):
-            batch = whole_sequences(self.replay, config.model.batch, config.horizon, config.recent_window)
+            batch = whole_sequences(self.replay, config.model.batch, config.horizon)
             loss, norm = fit_model(
                 self.agent.model, self.optimiser, self._prepared(batch), config.gamma, times, self._lr_scale, self.micro_batches
             )  # fmt: skip
@@ -184,7 +184,7 @@ class PWMTrainer(Trainer):
         metrics: Metrics = {}
         self._progress("policy", 0, config.actor.updates)
         for number in range(config.actor.updates):
-            batch = self.replay.sample(config.actor.batch, recent_window=config.recent_window)
+            batch = self.replay.sample(config.actor.batch)
             with torch.no_grad():
                 start = self.agent.model.encode(self._normalise(batch.observation["obs"]))
             noise = torch.randn(shape, generator=noise_stream).to(self.device)
