@@ -4,8 +4,9 @@
 
 Pendulum-v1: 5 seeds (--quick: 1) with the default settings of `env=gym`. Swimmer-v5: 3 seeds (--quick: 1), ERL beside
 its own DDPG-only setting: no variation, two agents that both learn by gradient, at least as many environment steps and
-three times the updates per generation. Every environment step counts: evaluation, exploration and validation. Scores
-are mean returns of the final champion on 20 fresh episodes. One thread; CPU seconds of this process.
+three times the updates per generation. The preset `erl_ddpg` is shown on both, with at least as many environment steps.
+Every environment step counts: evaluation, exploration and validation. Scores are mean returns of the final champion on 20
+fresh episodes. One thread; CPU seconds of this process.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import json
 import sys
 import time
 from dataclasses import dataclass
+from statistics import fmean
 
 import torch
 
@@ -26,6 +28,7 @@ from eigen2.evaluation.control import evaluate_control
 from eigen2.replay import Replay
 
 PENDULUM_GOAL = -200.0
+ALL_LEARNERS = ("alg=erl_ddpg",)
 DDPG_ONLY = (
     "alg.variation=none", "alg.population=2", "alg.learners=2", "alg.elites=1", "alg.gradient_steps=1500",
 )  # fmt: skip
@@ -71,39 +74,56 @@ def show(what: str, seed: int, result: Result) -> None:
     )
 
 
+def mean(results: list[Result]) -> float:
+    return fmean(result.champion for result in results)
+
+
+def spread(name: str, results: list[Result]) -> str:
+    scores = [result.champion for result in results]
+    return f"{name} {fmean(scores):.0f} ({min(scores):.0f} to {max(scores):.0f})"
+
+
 def pendulum(runs: int) -> dict[str, float]:
-    results = []
+    erl, ddpg = [], []
     for seed in range(runs):
-        results.append(train(("env.id=Pendulum-v1",), seed))
-        show("Pendulum-v1 ERL", seed, results[-1])
-    solved = sum(result.champion >= PENDULUM_GOAL for result in results)
-    print(f"Pendulum-v1 at {PENDULUM_GOAL:.0f} or better: {solved} of {runs}")
+        erl.append(train(("env.id=Pendulum-v1",), seed))
+        show("Pendulum-v1 ERL", seed, erl[-1])
+        ddpg.append(train(("env.id=Pendulum-v1", *ALL_LEARNERS), seed, erl[-1].env_steps))
+        show("Pendulum-v1 erl_ddpg", seed, ddpg[-1])
+    solved = sum(result.champion >= PENDULUM_GOAL for result in erl)
+    print(f"Pendulum-v1: {spread('ERL', erl)}, {spread('erl_ddpg', ddpg)}")
+    print(f"Pendulum-v1: ERL at {PENDULUM_GOAL:.0f} or better in {solved} of {runs} runs")
     return {
         "pendulum_runs": runs,
         "pendulum_solved": solved,
-        "pendulum_mean_return": sum(result.champion for result in results) / runs,
-        "pendulum_cpu_seconds_max": max(result.cpu_seconds for result in results),
+        "pendulum_mean_return": mean(erl),
+        "pendulum_erl_ddpg_mean_return": mean(ddpg),
+        "pendulum_cpu_seconds_max": max(result.cpu_seconds for result in erl),
     }
 
 
 def swimmer(runs: int, env_steps: int) -> dict[str, float]:
-    erl, ddpg = [], []
+    erl, every, alone = [], [], []
     for seed in range(runs):
         erl.append(train(("env.id=Swimmer-v5",), seed, env_steps))
         show("Swimmer-v5 ERL", seed, erl[-1])
-        ddpg.append(train(("env.id=Swimmer-v5", *DDPG_ONLY), seed, erl[-1].env_steps))
-        show("Swimmer-v5 DDPG only", seed, ddpg[-1])
-        if ddpg[-1].updates < erl[-1].updates:
-            raise AssertionError(f"DDPG only had {ddpg[-1].updates} updates, ERL {erl[-1].updates}: unfair")
-    won = sum(ours.champion > alone.champion for ours, alone in zip(erl, ddpg, strict=True))
+        every.append(train(("env.id=Swimmer-v5", *ALL_LEARNERS), seed, erl[-1].env_steps))
+        show("Swimmer-v5 erl_ddpg", seed, every[-1])
+        alone.append(train(("env.id=Swimmer-v5", *DDPG_ONLY), seed, erl[-1].env_steps))
+        show("Swimmer-v5 DDPG only", seed, alone[-1])
+        if alone[-1].updates < erl[-1].updates:
+            raise AssertionError(f"DDPG only had {alone[-1].updates} updates, ERL {erl[-1].updates}: unfair")
+    won = sum(ours.champion > other.champion for ours, other in zip(erl, alone, strict=True))
+    print(f"Swimmer-v5: {spread('ERL', erl)}, {spread('erl_ddpg', every)}, {spread('DDPG only', alone)}")
     print(f"Swimmer-v5: ERL beats DDPG only on {won} of {runs} seeds")
     return {
         "swimmer_runs": runs,
         "swimmer_won": won,
-        "swimmer_erl_mean_return": sum(result.champion for result in erl) / runs,
-        "swimmer_ddpg_only_mean_return": sum(result.champion for result in ddpg) / runs,
+        "swimmer_erl_mean_return": mean(erl),
+        "swimmer_erl_ddpg_mean_return": mean(every),
+        "swimmer_ddpg_only_mean_return": mean(alone),
         "swimmer_env_steps": erl[0].env_steps,
-        "swimmer_cpu_seconds_max": max(result.cpu_seconds for result in (*erl, *ddpg)),
+        "swimmer_cpu_seconds_max": max(result.cpu_seconds for result in (*erl, *alone)),
     }
 
 
