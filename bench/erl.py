@@ -69,7 +69,7 @@ def seed_task() -> MarketTask:
     env = TradingConfig(window=WINDOW, trading_days=125, settlement_days=20, position_fraction=0.1)
     alg = ERLConfig(
         population=AGENTS, windows=WINDOWS, learners=1, batch=BATCH, run_length=16,
-        encoder_layers=LAYERS, gradient_steps=1, policy_delay=1, learning_starts=0,
+        encoder_layers=LAYERS, gradient_steps=1, direct_steps=0, policy_delay=1, learning_starts=0, block=4,
     )  # fmt: skip
     return MarketTask(seed_market(), env, alg, torch.device("cpu"))
 

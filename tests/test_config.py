@@ -164,12 +164,16 @@ def test_another_environment_is_another_kind_of_section() -> None:
 
 
 def test_an_algorithms_preset_says_how_it_differs_by_kind_of_environment() -> None:
-    on = read_presets("eigen2.algorithms.erl.presets")["erl"]["on"]
+    on = read_presets("eigen2.algorithms.erl.presets")["erl_ddpg"]["on"]
     for env, kind in (("trading", "trading"), ("gym", "gym"), ("pendulum", "control")):
-        alg = load_config([f"env={env}"]).alg
+        alg = load_config(["alg=erl_ddpg", f"env={env}"]).alg
         assert on[kind]
         assert {key: getattr(alg, key) for key in on[kind]} == on[kind]
     assert load_config(["alg.learners=2"]).alg.model_dump()["learners"] == 2
+
+
+def test_what_is_shipped_is_what_is_declared() -> None:
+    assert load_config().alg == ERLConfig()
 
 
 @pytest.mark.parametrize("name", read_presets("eigen2.conf.env"))

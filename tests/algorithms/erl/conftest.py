@@ -33,6 +33,7 @@ ALG = {
     "validation_windows": 2,
     "learners": 2,
     "gradient_steps": 2,
+    "direct_steps": 0,
     "batch": 16,
     "run_length": 4,
     "learning_starts": 20,

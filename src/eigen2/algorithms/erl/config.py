@@ -27,16 +27,16 @@ class ERLConfig(AlgorithmConfig):
     generations: int = Field(25, ge=1, json_schema_extra=OPERATES)
     """Generations; each evaluates, trains, validates and evolves the population."""
 
-    windows: int = Field(16, ge=1)
+    windows: int = Field(8, ge=1)
     """Episodes per agent and generation; all agents get the same start days (or seeds), redrawn each generation."""
     validation_windows: int = Field(8, ge=1)
     """Episodes on which the champion is chosen; the same for the whole run."""
     candidates: int | None = Field(None, ge=1)
     """Agents validated in each generation: the fittest learners first, then the fittest of the others; null is all."""
 
-    learners: int = Field(16, ge=0)
+    learners: int = Field(3, ge=0)
     """Agents trained by gradient in each generation; 0 is evolution alone."""
-    gradient_steps: int = Field(40, ge=0)
+    gradient_steps: int = Field(0, ge=0)
     """Updates of critics and actor per learner and generation; with 0 there are no critics."""
     batch: int = Field(128, ge=1)
     """Transitions per update."""
@@ -50,14 +50,14 @@ class ERLConfig(AlgorithmConfig):
     """Discount factor per day, or per environment step."""
     exploration: float = Field(0.1, ge=0)
     """Standard deviation of the exploration noise, in units of half the action range."""
-    direct_steps: int = Field(0, ge=0)
+    direct_steps: int = Field(20, ge=0)
     """Steps per learner and generation of the direct gradient, through the portfolio's returns (markets only)."""
 
     variation: Literal["cem", "layer", "tournament", "none"] = "cem"
     """How new agents are made. cem: sampled around the mean of the better half; layer: blends of parents, and mutants
     of elites; tournament: for populations in which all agents learn, children of tournament winners replace all but
     the elites; none: gradient alone."""
-    elites: int = Field(4, ge=1)
+    elites: int = Field(2, ge=1)
     """Best agents that survive unchanged."""
     crossover: float = Field(0.5, ge=0, le=1)
     """Share of the bred agents that blend two parents; the rest are mutants of elites (not for cem)."""
@@ -74,7 +74,7 @@ class ERLConfig(AlgorithmConfig):
     """Units of every hidden layer."""
     encoder_layers: int = Field(0, ge=0)
     """Dilated convolutions over past days; the receptive field doubles with each and must fit into `env.window`."""
-    block: int = Field(4, ge=1)
+    block: int = Field(16, ge=1)
     """Agents evaluated together; fewer need less memory."""
 
     # Constants of the algorithm, some of which differ between markets and control tasks.
