@@ -137,7 +137,7 @@ def test_thawed_learners_go_on_bit_for_bit(make, kind):
         assert torch.equal(value, thawed.actor[name])
 
 
-def test_a_reset_learner_starts_with_fresh_moments_and_the_others_keep_theirs(make):
+def test_a_reset_learner_starts_without_momentum_and_the_others_keep_theirs(make):
     learners, batches = make("gym", policy_delay=1)
     run(learners, batches, 2)
     stranger = learners.task.init_actor(1, torch.Generator().manual_seed(77))
@@ -148,8 +148,25 @@ def test_a_reset_learner_starts_with_fresh_moments_and_the_others_keep_theirs(ma
         assert torch.equal(learners.actor[name][1].detach(), value[0])
         assert torch.equal(learners.actor_target[name][1], value[0])
         assert not moments[name]["exp_avg"][1].any()
-        assert not moments[name]["exp_avg_sq"][1].any()
+        assert moments[name]["exp_avg_sq"][1].any()
         assert torch.equal(moments[name]["exp_avg"][[0, 2]], kept[name])
+
+
+def test_a_restarted_learner_takes_no_larger_steps_than_the_others(make):
+    """No step of Adam with constant gradients is longer than the learning rate."""
+    learners, _ = make("gym")
+    params, optimiser = learners.actor, learners.actor_optimiser
+    constant = [torch.ones_like(value) for value in params.values()]
+    for _ in range(300):
+        learners._step(optimiser, constant, params, "actor")
+    learners.reset([0], learners.task.init_actor(1, torch.Generator().manual_seed(77)))
+    child = learners.task.init_actor(1, torch.Generator().manual_seed(78))
+    learners.inherit([1], [2], child)
+    for _ in range(20):
+        before = take(params, slice(None))
+        learners._step(optimiser, constant, params, "actor")
+        for name, value in params.items():
+            assert (value - before[name]).abs().max() <= 1.01 * learners.config.actor_lr
 
 
 def test_a_gradient_that_is_not_finite_stops_naming_learner_tensor_and_update(make):

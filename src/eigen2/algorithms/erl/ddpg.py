@@ -92,25 +92,28 @@ class Learners:
         return loss
 
     def reset(self, slots: list[int], actors: Params) -> None:
-        """Restart some learners from other actors: targets follow, actor moments start anew, critics stay."""
+        """Restart some learners from other actors: targets follow, their momentum starts anew, critics stay.
+
+        Adam counts the steps of all learners together, so it takes a second moment of zero for that of very small gradients:
+        the first steps would be several times the learning rate. So the second moment stays.
+        """
         put(self.actor, slots, actors)
         put(self.actor_target, slots, actors)
-        index = torch.as_tensor(slots, dtype=torch.long)
         for optimiser in (self.actor_optimiser, self.direct_optimiser):
             for state in optimiser.state.values():
-                state["exp_avg"][index] = 0.0
-                state["exp_avg_sq"][index] = 0.0
+                state["exp_avg"][slots] = 0.0
 
     def inherit(self, slots: list[int], parents: list[int], actors: Params) -> None:
-        """Restart some learners as children: with `actors` of their own, and with the critics of their parents."""
-        self.reset(slots, actors)
+        """Restart some learners as children: with `actors` of their own, and the critics and moments of their parents."""
+        put(self.actor, slots, actors)
+        put(self.actor_target, slots, actors)
         to = [*slots, *(self.agents + slot for slot in slots)]
         of = [*parents, *(self.agents + parent for parent in parents)]
         for critics in (self.critic, self.critic_target):
             put(critics, to, take(critics, of))
-        for state in self.critic_optimiser.state.values():
-            for moment in (state["exp_avg"], state["exp_avg_sq"]):
-                moment[to] = moment[of]
+        _copy_moments(self.critic_optimiser, to, of)
+        _copy_moments(self.actor_optimiser, slots, parents)
+        _copy_moments(self.direct_optimiser, slots, parents)
 
     def _update_critic(self, batch: LearnerBatch, rng: torch.Generator) -> Tensor:
         noise = self._smoothing((self.agents, *batch.action.shape), rng)
@@ -218,6 +221,13 @@ class Learners:
         _load_moments(self.direct_optimiser, self.actor, state["direct_moments"])
         _load_moments(self.critic_optimiser, self.critic, state["critic_moments"])
         self.updates = int(state["updates"])
+
+
+def _copy_moments(optimiser: torch.optim.Optimizer, to: list[int], of: list[int]) -> None:
+    """Adam's moments of the rows `of` become those of the rows `to`."""
+    for state in optimiser.state.values():
+        for moment in (state["exp_avg"], state["exp_avg_sq"]):
+            moment[to] = moment[of]
 
 
 def _moments(optimiser: torch.optim.Optimizer, params: Params) -> dict[str, Any]:
