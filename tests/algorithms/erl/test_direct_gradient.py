@@ -109,3 +109,11 @@ def test_each_agents_loss_is_its_own(alg, market_task, filled, copy_of):
     for agent in range(3):
         alone = loss_of(direct, take(actors, [agent]), copy_of(replay), 8)
         torch.testing.assert_close(alone[0], together[agent], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("actions", "kept"), [("original", 1.0), ("orders", 0.0067)])
+def test_only_learned_exits_sell_what_the_agent_rejects(alg, market_task, actions, kept):
+    direct = DirectGradient(market_task(alg(), actions=actions, target_fill="same_close"))
+    held = torch.full((1, 1, 4), 0.05)
+    wanted = direct._wanted(torch.full((1, 1, 4, 2), -1.0), held)
+    assert (wanted / held).numpy() == pytest.approx(np.full((1, 1, 4), kept), abs=1e-3)

@@ -33,6 +33,11 @@ class Generation:
     boost: float
     """Growth of mutation while validation stalls."""
 
+    @property
+    def carried(self) -> str:
+        """The operator of learners that carry on."""
+        return "gradient" if self.trained else SKIPPED
+
 
 class Breeder:
     def __init__(self, config: ERLConfig, actors: Params, learners: Learners | None, seed: int) -> None:
@@ -45,7 +50,7 @@ class Breeder:
         config = self.config
         searching = config.variation == "cem" and config.learners < config.population
         if config.variation == "none":
-            actors, births = old.actors, self._unchanged()
+            actors, births = old.actors, self._unchanged(old)
         elif searching and self.variation.distribution is None:
             actors, births = self._start_search(old, ranking(old.fitness)[0])
         elif config.variation == "tournament":
@@ -61,9 +66,9 @@ class Breeder:
         """The slot of the agent at the mean of the search distribution, if there is one."""
         return [slot for slot, birth in enumerate(self.genealogy.births) if birth.operator == MEAN]
 
-    def _unchanged(self) -> list[Birth]:
+    def _unchanged(self, old: Generation) -> list[Birth]:
         learners = self.config.learners
-        return [Birth("gradient" if i < learners else "elite", (i,)) for i in range(self.config.population)]
+        return [Birth(old.carried if i < learners else "elite", (i,)) for i in range(self.config.population)]
 
     def _start_search(self, old: Generation, best: int) -> tuple[Params, list[Birth]]:
         """The best agent is the mean of the search distribution: it carries on if it learns, all others are drawn."""
@@ -75,7 +80,7 @@ class Breeder:
         births[learners] = Birth(MEAN, (best,))
         if best < learners:
             put(drawn, [best], take(old.actors, [best]))
-            births[best] = Birth("gradient", (best,))
+            births[best] = Birth(old.carried, (best,))
         if self.learners is not None:
             others = [slot for slot in range(learners) if slot != best]
             self.learners.reset(others, take(drawn, others))
@@ -83,7 +88,6 @@ class Breeder:
 
     def _select(self, old: Generation) -> tuple[Params, list[Birth]]:
         config = self.config
-        carried = "gradient" if old.trained else SKIPPED
         # A learner that was not trained survives as it is: a copy of it among the elites would be the same agent twice.
         rivals = np.where(np.arange(len(old.fitness)) < config.learners, -np.inf, old.fitness)
         best, births = elites(old.evaluated, old.fitness if old.trained else rivals, config.survivors)
@@ -96,12 +100,12 @@ class Breeder:
             births += born
         if self.learners is not None:
             parts.insert(0, take(old.actors, slice(0, config.learners)))
-            births = self._replace(old, self.learners, parts[0], carried) + births
+            births = self._replace(old, self.learners, parts[0]) + births
         return concatenate(parts), births
 
     def _compete(self, old: Generation) -> tuple[Params, list[Birth]]:
         """All agents learn. The elites carry on; the places of the others go to children of trained agents, which take the
-        critics of their fitter parent along."""
+        critics and moments of their fitter parent along."""
         assert self.learners is not None
         elite = ranking(old.fitness)[: self.config.elites]
         slots = [slot for slot in range(len(old.fitness)) if slot not in elite]
@@ -110,23 +114,23 @@ class Breeder:
         self.learners.inherit(slots, fitter, children)
         actors = take(old.actors, slice(None))
         put(actors, slots, children)
-        births = [Birth("gradient" if old.trained else SKIPPED, (slot,)) for slot in range(len(old.fitness))]
+        births = [Birth(old.carried, (slot,)) for slot in range(len(old.fitness))]
         for slot, birth in zip(slots, born, strict=True):
             births[slot] = birth
         return actors, births
 
-    def _replace(self, old: Generation, learners: Learners, actors: Params, carried: str) -> list[Birth]:
+    def _replace(self, old: Generation, learners: Learners, actors: Params) -> list[Birth]:
         """Learners in the lower half of the population start again from the best that are no learners.
 
         Each takes another one: learners share their batches, so two of the same weights would stay the same for ever.
-        `actors` are the learners', changed in place; `carried` is the operator of those that carry on.
+        `actors` are the learners', changed in place.
         """
         order = ranking(old.fitness)
         count = self.config.learners
         behind = [slot for slot in range(count) if order.index(slot) >= len(order) // 2]
         better = [slot for slot in order if slot >= count][: len(behind)]
         behind = behind[: len(better)]
-        births = [Birth(carried, (slot,)) for slot in range(count)]
+        births = [Birth(old.carried, (slot,)) for slot in range(count)]
         if behind:
             best = take(old.evaluated, better)
             put(actors, behind, best)

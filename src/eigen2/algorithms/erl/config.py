@@ -10,7 +10,7 @@ from eigen2.section import ANY_VALUE, CONSTANT, OPERATES
 
 
 class ERLConfig(AlgorithmConfig):
-    """A population of DDPG agents that learns by gradient and by evolution."""
+    """A population that learns by gradient and by evolution."""
 
     gone = {"hall_of_fame": ANY_VALUE, "encoder": ("causal",), "mutation_rate": ANY_VALUE}
     retired = {
@@ -32,33 +32,35 @@ class ERLConfig(AlgorithmConfig):
     validation_windows: int = Field(8, ge=1)
     """Episodes on which the champion is chosen; the same for the whole run."""
     candidates: int | None = Field(None, ge=1)
-    """Agents validated in each generation: the fittest learners first, then the fittest of the others; null is all."""
+    """Agents validated in each generation: the mean of CEM's search distribution first, then the fittest learners, then
+    the fittest of the others; null is all."""
 
     learners: int = Field(3, ge=0)
     """Agents trained by gradient in each generation; 0 is evolution alone."""
     gradient_steps: int = Field(0, ge=0)
     """Updates of critics and actor per learner and generation; with 0 there are no critics."""
     batch: int = Field(128, ge=1)
-    """Transitions per update."""
+    """Transitions per update; a step of the direct gradient takes an eighth as many sequences of days."""
     learning_starts: int = Field(2_000, ge=0)
     """Transitions in replay before gradient training begins."""
     actor_lr: float = Field(3e-4, gt=0)
-    """Learning rate of the actors."""
+    """Learning rate of the actors (only with gradient_steps; that of the direct gradient is fixed)."""
     critic_lr: float = Field(2e-3, gt=0)
-    """Learning rate of the critics."""
+    """Learning rate of the critics (only with gradient_steps)."""
     gamma: float = Field(0.95, ge=0, lt=1)
-    """Discount factor per day, or per environment step."""
+    """Discount factor per day, or per environment step (only with gradient_steps)."""
     exploration: float = Field(0.1, ge=0)
-    """Standard deviation of the exploration noise, in units of half the action range."""
+    """Standard deviation of the exploration noise, in units of half the action range (control tasks only)."""
     direct_steps: int = Field(20, ge=0)
-    """Steps per learner and generation of the direct gradient, through the portfolio's returns (markets only)."""
+    """Steps per learner and generation of the direct gradient, through the portfolio's returns; it maximises log growth, also
+    with another env.reward (markets only)."""
 
     variation: Literal["cem", "layer", "tournament", "none"] = "cem"
     """How new agents are made. cem: sampled around the mean of the better half; layer: blends of parents, and mutants
     of elites; tournament: for populations in which all agents learn, children of tournament winners replace all but
     the elites; none: gradient alone."""
     elites: int = Field(2, ge=1)
-    """Best agents that survive unchanged."""
+    """Best agents that survive: unchanged, or with tournament as learners that carry on."""
     crossover: float = Field(0.5, ge=0, le=1)
     """Share of the bred agents that blend two parents; the rest are mutants of elites (not for cem)."""
     mutation_std: float = Field(0.05, gt=0)

@@ -9,8 +9,9 @@ observations. With v the weights before a day, o and i its overnight and intrada
 
 `weights` wants w = softmax(logits). `orders` have jumps, which are rounded off: with coefficients c, a holding is kept
 with probability sigmoid(c / s), and the one new position of the day is shared out by softmax over the symbols that
-are not held, if their coefficients reach the threshold; each full position is one slot of equity. Targets and the time
-limit are left out: the real core decides what the agent is worth, this only says in which direction to go.
+are not held, if their coefficients reach the threshold; each full position is one slot of equity. `original` keeps
+what it holds. Targets and the time limit are left out: the real core decides what the agent is worth, this only says in
+which direction to go.
 """
 
 import numpy as np
@@ -71,7 +72,9 @@ class DirectGradient:
             return torch.softmax(action, dim=-1)[..., :-1]
         slot = self.task.env.position_fraction
         coefficient = action[..., 0]
-        kept = held * torch.sigmoid(coefficient / SOFTNESS)
+        # With the original rule a position ends at its target or time limit, never because the agent says so.
+        original = self.task.env.actions == "original"
+        kept = held if original else held * torch.sigmoid(coefficient / SOFTNESS)
         free = (1.0 - held / slot).clamp(min=0.0)
         share = torch.softmax(coefficient / SOFTNESS + torch.log(free + 1e-4), dim=-1)
         asks = torch.sigmoid((coefficient - self.task.env.threshold) / SOFTNESS)

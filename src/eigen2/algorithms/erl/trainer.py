@@ -3,7 +3,7 @@
 evaluate   all agents play the same freshly drawn episodes; their transitions go to the shared replay
 explore    learners play noisy episodes for replay alone
 train      the learners improve by gradient from that replay
-validate   agents play the same fixed episodes; the best ever is the champion
+validate   candidates play the same fixed episodes; the champion is chosen here (`erl.champions`)
 evolve     elites stay, learners carry on with their trained actors, the rest is bred anew (`erl.breeding`)
 """
 

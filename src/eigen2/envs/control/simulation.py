@@ -1,4 +1,4 @@
-"""Many copies of one control task, stepped together by MuJoCo's threaded batch.
+"""Many copies of one control task, stepped together by MuJoCo's batch, in one thread.
 
 The whole state (physics with its warm start, step counters, last
 actions, position of the random stream) can be saved and restored exactly.

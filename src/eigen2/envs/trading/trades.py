@@ -36,7 +36,7 @@ class Trades:
 
 @dataclass
 class TradeLog:
-    """Collects the trades of a core that was asked to log them (`TradingCore.log`)."""
+    """Collects the trades of a core that was asked to log them (`TradingCore.record_trades`)."""
 
     parts: list[Trades] = field(default_factory=list)
 
