@@ -3,9 +3,8 @@
     ./run bench ablation erl --arm "no_direct alg.direct_steps=0" --seeds 12 --out erl.jsonl
 
 Suites: erl (planted markets; the seed chooses market and actions, and makes the market), erl_control, pwm and pwm_legs
-(control tasks that no other benchmark reports), and pwm_ant (a task that one reports, on other seeds). The suite pwm_late is
-for mechanisms that act at the end: the base and its one arm are the same run for four fifths of the iterations, where it
-splits. The base is the preset as it is; each arm adds its overrides. `--out` keeps finished runs, so that an interrupted
+(control tasks that no other benchmark reports), and pwm_ant (a task that one reports, on other seeds). The base is the
+preset as it is; each arm adds its overrides. `--out` keeps finished runs, so that an interrupted
 ablation goes on. Scores are shares of the oracle's excess over equal weight on the holdout, or returns over random in units
 of what the base gains on that task. The table has paired differences, base minus arm, with 95 % t intervals: above zero, the
 mechanism gains.
@@ -13,9 +12,7 @@ mechanism gains.
 
 import argparse
 import json
-import os
 import sys
-import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Sequence
@@ -26,25 +23,17 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from learning import MARKET
 from side_by_side import run_all
 
 FIRST_SEED = 301
-MARKET = [
-    "env.validation_days=500",
-    "env.holdout_days=1650",
-    "env.synthetic.days=5500",
-    "env.synthetic.symbols=12",
-]
 CELLS = list(product(("reversal", "momentum"), ("orders", "weights")))
 TASKS = {
     "erl_control": ("Hopper-v5", "Reacher-v5", "InvertedDoublePendulum-v5"),
     "pwm": ("dflex_cartpole", "Hopper-v5"),
-    "pwm_late": ("dflex_cartpole", "Hopper-v5"),
     "pwm_legs": ("Ant-v5", "Hopper-v5"),
     "pwm_ant": ("dflex_ant",),
 }
-LATE = 0.8
-"""Share of a run's iterations that base and arm of the suite `pwm_late` have in common."""
 PWM_PRESETS = ("pwm_small", "pwm_small_flow")
 
 
@@ -91,28 +80,6 @@ def control(suite: str, overrides: list[str], seed: int, budget: float) -> dict[
     return _judged(suite, config, task, seed, *_trained(config, task, seed, budget))
 
 
-def late(overrides: list[str], seed: int, budget: float) -> list[dict[str, Any]]:
-    """The base and, split off at four fifths of its iterations, the arm."""
-    from eigen2.envs.control.catalogue import control_task
-
-    base, arm = (_control_config("pwm_late", given, seed) for given in ([], overrides))
-    task = control_task(base.env)
-    trainer = _fitted(base, task, seed, budget, share=LATE)
-    with tempfile.NamedTemporaryFile() as place:
-        child = os.fork()
-        if not child:
-            trainer.config = arm.alg.model_copy(update={"iterations": trainer.config.iterations})
-        while not trainer.done:
-            trainer.step()
-        found = _judged("pwm_late", base, task, seed, trainer.policy(), trainer.iteration)
-        if not child:
-            Path(place.name).write_text(json.dumps(found), encoding="utf-8")
-            os._exit(0)
-        if os.waitpid(child, 0)[1]:
-            raise RuntimeError(f"the arm {overrides} failed")
-        return [found, json.loads(Path(place.name).read_text(encoding="utf-8"))]
-
-
 def _control_config(suite: str, overrides: list[str], seed: int) -> Any:
     import torch
 
@@ -157,15 +124,15 @@ def _trained(config: Any, task: Any, seed: int, budget: float) -> tuple[Any, int
     return control_policy(mine, erl.champion.actor), erl.generation
 
 
-def _fitted(config: Any, task: Any, seed: int, budget: float, share: float = 1.0) -> Any:
-    """PWM's trainer after `share` of as many iterations as fit into the budget, to which its schedule is fitted as it goes."""
+def _fitted(config: Any, task: Any, seed: int, budget: float) -> Any:
+    """PWM's trainer after as many iterations as fit into the budget, to which its schedule is fitted as it goes."""
     from eigen2.algorithms.pwm.trainer import PWMTrainer
 
     began = time.process_time()
     trainer = PWMTrainer(config.alg, task, seed, config.replay.capacity)
     trainer.step()
     opening, fitted = time.process_time() - began, 0.0
-    while not trainer.done and trainer.iteration < share * trainer.config.iterations:
+    while not trainer.done:
         trainer.step()
         spent = time.process_time() - began
         if spent - fitted > budget / 24 and not trainer.done:
@@ -176,18 +143,11 @@ def _fitted(config: Any, task: Any, seed: int, budget: float, share: float = 1.0
     return trainer
 
 
-def run_of(suite: str, words: str, seed: int, budget: float) -> list[dict[str, Any]]:
-    """The records of one process: a run, or in the suite `pwm_late` the base and the arm."""
-    overrides = words.split()
-    if suite == "pwm_late":
-        found = dict(zip(("", words), late(overrides, seed, budget), strict=True))
-    elif suite == "erl":
-        found = {words: erl_market(overrides, seed, budget)}
-    else:
-        found = {words: control(suite, overrides, seed, budget)}
-    return [
-        {"suite": suite, "words": said, "seed": seed, "budget": budget, **one} for said, one in found.items()
-    ]
+def run_of(suite: str, words: str, seed: int, budget: float) -> dict[str, Any]:
+    """The record of one run."""
+    given = words.split(), seed, budget
+    found = erl_market(*given) if suite == "erl" else control(suite, *given)
+    return {"suite": suite, "words": words, "seed": seed, "budget": budget, **found}
 
 
 def finished(path: Path | None) -> list[dict[str, Any]]:
@@ -200,7 +160,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("suite", nargs="?", choices=["erl", *TASKS])
+    parser.add_argument("suite", nargs="?", default="erl", choices=["erl", *TASKS])
     parser.add_argument("--base", default="", help="overrides of all runs")
     parser.add_argument("--arm", action="append", default=[], help="NAME OVERRIDE ...")
     parser.add_argument("--seeds", type=int, default=12)
@@ -214,21 +174,18 @@ def main() -> None:
     options = parser.parse_args()
     if options.one:
         suite, words, seed, budget = options.one
-        print(json.dumps({"runs": run_of(suite, words, int(seed), float(budget))}))
+        print(json.dumps(run_of(suite, words, int(seed), float(budget))))
         return
     named = (arm.partition(" ") for arm in options.arm)
     arms = {"base": options.base} | {name: f"{options.base} {words}".strip() for name, _, words in named}
     seeds = range(options.first_seed, options.first_seed + options.seeds)
-    if options.suite == "pwm_late" and (len(arms) != 2 or options.base):
-        parser.error("pwm_late has one arm, and its base is the preset")
-    asked = list(arms.values())[-1:] if options.suite == "pwm_late" else list(arms.values())
-    wanted = [(options.suite, words, seed, options.budget) for seed in seeds for words in asked]
+    wanted = [(options.suite, words, seed, options.budget) for seed in seeds for words in arms.values()]
     done = finished(options.out)
     there = {(run["suite"], run["words"], run["seed"], run["budget"]) for run in done}
     jobs = [job for job in wanted if job not in there]
     for start in range(0, len(jobs), 2 * options.workers):
         some = jobs[start : start + 2 * options.workers]
-        found = [run for process in run_all(__file__, some, options.workers) for run in process["runs"]]
+        found = run_all(__file__, some, options.workers)
         done += found
         if options.out is not None:
             with open(options.out, "a", encoding="utf-8") as log:

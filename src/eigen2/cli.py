@@ -179,7 +179,7 @@ def evaluate(
     first: Annotated[str | None, typer.Option("--from", metavar="DATE", help="First day, inside the split.", show_default=False)] = None,
     last: Annotated[str | None, typer.Option("--to", metavar="DATE", help="Last day, inside the split.", show_default=False)] = None,
     benchmark: Annotated[Path | None, typer.Option("--benchmark", metavar="FILE", help="CSV of portfolio weights to compare with; columns date, SYM1, SYM2, ... or symbol, weight.", show_default=False)] = None,
-    walk_forward: Annotated[int | None, typer.Option("--walk-forward", metavar="N", help="Retrain on N - 1 shorter histories and join the out-of-sample returns of all N champions.", show_default=False)] = None,
+    walk_forward: Annotated[int | None, typer.Option("--walk-forward", metavar="N", help="Retrain on N - 1 shorter histories and join the out-of-sample returns of all N champions; the last is the run's, on its holdout.", show_default=False)] = None,
     policy: Annotated[str | None, typer.Option("--policy", help="Evaluate a benchmark instead of a run: equal_weight, rebalanced, ridge, random, cash or oracle.")] = None,
     env_id: EnvId = None,
     root: Root = Path("runs"),

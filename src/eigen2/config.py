@@ -87,7 +87,7 @@ class Config(Section):
     threads: int = Field(1, ge=1)
     """PyTorch threads; more than one helps only large networks on idle cores."""
     cluster: Literal["inline", "processes"] = Field("inline", json_schema_extra=OPERATES)
-    """Evaluate agents in this process (inline) or in worker processes."""
+    """Evaluate the agents of ERL in this process (inline) or in worker processes."""
     workers: int = Field(2, ge=1, json_schema_extra=OPERATES)
     """Worker processes for cluster=processes; results do not depend on the number."""
     track: tuple[Literal["tensorboard", "wandb", "trackio"], ...] = Field((), json_schema_extra=OPERATES)

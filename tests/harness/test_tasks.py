@@ -24,6 +24,7 @@ def given(sources: list[Path]) -> str:
 def test_every_task_is_scored_in_its_own_environment(lab: Lab, sources: list[Path], tmp_path: Path) -> None:
     done = lab.run("train", *TASKS, given(sources), "--log-dir", tmp_path, "--json")
     assert done.code == 0, done.err
+    assert "not comparable with dflex's" in done.err
     run = tmp_path / "pwm_tiny_tasks_seed7"
     facts = done.json["evaluation"]
     assert facts["tasks"].keys() == {"pendulum", "dflex_hopper"}

@@ -80,6 +80,13 @@ def test_next_observations_seen_by_sb3_are_the_environments_own() -> None:
     assert set(steps.tolist()) == set(range(20))
 
 
+def test_a_reset_buffer_is_as_empty_and_as_uncompressed_as_a_new_one() -> None:
+    space, action = gym.spaces.Box(-1, 1, (3,)), gym.spaces.Box(-1, 1, (1,))
+    buffer = StoredReplayBuffer(50, space, action, compress=False)
+    buffer.reset()
+    assert (buffer.size(), buffer.replay.compress) == (0, False)
+
+
 def test_a_replay_of_another_environment_is_refused() -> None:
     space, action = gym.spaces.Box(-9, 9, (2,)), gym.spaces.Box(-1, 1, (1,))
     other = StoredReplayBuffer(50, gym.spaces.Box(-9, 9, (3,)), action).replay

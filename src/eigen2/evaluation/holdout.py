@@ -63,8 +63,8 @@ class HoldoutUses:
         notes = []
         if self.total == 1:
             notes.append(
-                "this was the first use of this holdout; from now on every other champion or policy "
-                "shown to it, by whichever run, must now clear a higher bar"
+                "this was the first use of this holdout; every other champion or policy shown to it from now on, "
+                "by whichever run, must clear a higher bar"
             )
         elif self.champions > 1:
             notes.append(

@@ -14,7 +14,6 @@ themselves. Ratios here are per day, not annualised.
 
 from itertools import combinations
 from statistics import NormalDist
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -96,15 +95,13 @@ def deflated_sharpe(returns: FloatArray, trials: float) -> float | None:
     return probabilistic_sharpe(returns, expected_maximum(trials) / np.sqrt(len(returns) - 1))
 
 
-def backtest_overfitting(
-    trials: FloatArray, blocks: int = BLOCKS, metric: Literal["mean", "sharpe"] = "mean"
-) -> float | None:
+def backtest_overfitting(trials: FloatArray, blocks: int = BLOCKS) -> float | None:
     """Probability of backtest overfitting of `trials` `[trial, day]` by combinatorial cross-validation (CSCV).
 
     Days beyond a multiple of `blocks` are left out. In each of the C(blocks, blocks / 2) splits the best trial on
     one half is ranked on the other; the result is the share of splits where it is at or below the median (ties share
-    their mean rank). `mean` is the rule by which a champion is really chosen; `sharpe` is the literature's. None
-    with fewer than two distinct trials or too few days.
+    their mean rank). Best is by the mean, the rule by which a champion is really chosen. None with fewer than two
+    distinct trials or too few days.
     """
     if blocks < 2 or blocks % 2:
         raise ValueError(f"blocks must be even and at least 2, not {blocks}")
@@ -113,13 +110,12 @@ def backtest_overfitting(
     if len(rows) < 2 or length < 2:
         return None
     cut = rows[:, : length * blocks].reshape(len(rows), blocks, length)
-    sums, squares = cut.sum(axis=2).T, (cut**2).sum(axis=2).T
+    sums = cut.sum(axis=2).T
     chosen = _halves(blocks)
     overfitted = 0
     for begin in range(0, len(chosen), CHUNK):
         inside = chosen[begin : begin + CHUNK]
-        train = _score(inside, sums, squares, length, metric)
-        test = _score(1.0 - inside, sums, squares, length, metric)
+        train, test = inside @ sums, (1.0 - inside) @ sums
         overfitted += int(np.count_nonzero(_relative_rank(test, train.argmax(axis=1)) <= 0.5))
     return overfitted / len(chosen)
 
@@ -130,19 +126,6 @@ def _halves(blocks: int) -> FloatArray:
     inside = np.zeros((len(picks), blocks))
     np.put_along_axis(inside, picks, 1.0, axis=1)
     return inside
-
-
-def _score(
-    inside: FloatArray, sums: FloatArray, squares: FloatArray, length: int, metric: Literal["mean", "sharpe"]
-) -> FloatArray:
-    """Result `[split, trial]` on the days inside, from sums `[block, trial]`; a trial that does not move scores 0."""
-    days = inside.shape[1] // 2 * length
-    mean = inside @ sums / days
-    if metric == "mean":
-        return np.asarray(mean)
-    variance = np.maximum(inside @ squares / days - mean**2, 0.0) * days / (days - 1)
-    scale = np.sqrt(variance)
-    return np.asarray(np.divide(mean, scale, out=np.zeros_like(mean), where=scale > 1e-12))
 
 
 def _relative_rank(scores: FloatArray, winner: npt.NDArray[np.intp]) -> FloatArray:

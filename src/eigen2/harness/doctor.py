@@ -31,7 +31,7 @@ EXTRAS = {
     "web": ("starlette", "the live page"),
 }
 """Optional parts: a package of each, and what it is for."""
-LITTLE_RAM, LITTLE_DISK = 2_000_000_000, 1_000_000_000
+LITTLE_RAM, LITTLE_DISK = 1_000_000_000, 1_000_000_000
 TRIAL_SECONDS = 120
 TRIAL = ("alg.generations=1", "alg.population=4", "cloud.url=off")
 """The default run, cut short."""
@@ -95,7 +95,7 @@ def _memory() -> Check:
     left = most.bytes - in_use()
     found = f"{left / 1e9:.1f} GB free of {most.bytes / 1e9:.1f} GB ({most.source})"
     return Check(
-        "memory", left >= LITTLE_RAM, found if left >= LITTLE_RAM else f"{found}; training needs about 2 GB"
+        "memory", left >= LITTLE_RAM, found if left >= LITTLE_RAM else f"{found}; training needs about 1 GB"
     )
 
 

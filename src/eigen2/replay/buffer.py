@@ -16,7 +16,7 @@ from eigen2.replay.batch import Batch, Sequences
 from eigen2.replay.chunk import checked_chunk
 from eigen2.replay.links import Links
 from eigen2.replay.ring import RecordRing
-from eigen2.replay.sampling import Sampler
+from eigen2.replay.sampling import Sampler, sampling_streams
 from eigen2.replay.schema import Layout, Schema
 from eigen2.replay.segments import frozen
 from eigen2.replay.snapshot import Loader, Read, Snapshot, generator_state, set_generator_state
@@ -53,6 +53,10 @@ class Replay:
 
     def __len__(self) -> int:
         return len(self.links)
+
+    def reseed(self, seed: int) -> None:
+        """Draw from now on as a new replay with this seed would."""
+        self.seed, self.sampler.streams = seed, sampling_streams(seed)
 
     def extend(
         self,

@@ -55,6 +55,11 @@ class Output:
         return {name: self._tensors[name][at] for name in self._step}
 
 
+def sampling_streams(seed: int) -> dict[str, np.random.Generator]:
+    """One for each kind of draw."""
+    return {kind: seeds.generator(seed, f"replay.{kind}") for kind in KINDS}
+
+
 class Sampler:
     """Draws and gathers; owns the random streams and the output buffers, reads the rest."""
 
@@ -62,7 +67,7 @@ class Sampler:
         self, schema: Schema, ring: RecordRing, links: Links, windows: Mapping[str, WindowStore], seed: int
     ) -> None:
         self._schema, self._ring, self._links, self._windows = schema, ring, links, windows
-        self.streams = {kind: seeds.generator(seed, f"replay.{kind}") for kind in KINDS}
+        self.streams = sampling_streams(seed)
         self._outputs: dict[tuple[int, ...], Output] = {}
 
     @property

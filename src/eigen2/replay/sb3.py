@@ -54,7 +54,8 @@ class StoredReplayBuffer(ReplayBuffer):
         return len(self.replay)
 
     def reset(self) -> None:
-        self.replay = Replay(self.replay.schema, self.replay.capacity, self.replay.seed)
+        old = self.replay
+        self.replay = Replay(old.schema, old.capacity, old.seed, compress=old.compress)
 
     def add(
         self, obs: Any, next_obs: Any, action: Any, reward: Any, done: Any, infos: list[dict[str, Any]]

@@ -152,6 +152,14 @@ def test_a_reset_learner_starts_without_momentum_and_the_others_keep_theirs(make
         assert torch.equal(moments[name]["exp_avg"][[0, 2]], kept[name])
 
 
+def test_thawed_learners_cut_their_batches_as_before(make):
+    learners, _ = make("gym")
+    learners.micro_batches.parts = 4
+    thawed, _ = make("gym")
+    thawed.load_state_dict(learners.state_dict())
+    assert thawed.micro_batches.parts == 4
+
+
 def test_a_restarted_learner_takes_no_larger_steps_than_the_others(make):
     """No step of Adam with constant gradients is longer than the learning rate."""
     learners, _ = make("gym")

@@ -288,8 +288,9 @@ def test_where_all_learn_the_fittest_are_validated(build):
     assert validated == {record["slot"] for record in fittest} != {0, 1, 2}
 
 
-def test_no_updates_at_all_are_no_training(build):
-    trainer = build("weights", gradient_steps=0, learning_starts=0, variation="layer")
+@pytest.mark.parametrize("variation", ["cem", "layer", "none"])
+def test_no_updates_at_all_are_no_training(build, variation):
+    trainer = build("weights", gradient_steps=0, learning_starts=0, variation=variation)
     trainer.step()
     assert "gradient" not in {birth.operator for birth in trainer.genealogy.births}
 

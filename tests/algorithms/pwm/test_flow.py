@@ -50,12 +50,11 @@ def test_a_field_that_knows_the_velocity_has_no_error(stream):
     assert dynamics.error(start, action, reached, end, dynamics.draw(action, stream)).max() < 1e-7
 
 
-def test_times_are_drawn_from_the_unit_interval_or_its_middle(stream):
+def test_times_are_drawn_from_the_unit_interval(stream):
     like = torch.zeros(1000, 3)
-    uniform = draw_times(like, "uniform", stream)
+    uniform = draw_times(like, stream)
     assert uniform.shape == (1000, 1)
     assert 0 <= uniform.min() < 0.02 < 0.98 < uniform.max() <= 1
-    assert (draw_times(like, "midpoint", stream) == 0.5).all()
 
 
 @pytest.mark.parametrize(("integrator", "substeps"), [("euler", 2), ("heun", 4)])

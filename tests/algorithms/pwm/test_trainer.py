@@ -251,6 +251,29 @@ def test_a_trainer_thawed_in_the_middle_of_pretraining_goes_on_without_the_sourc
     assert_same_state(thawed.state_dict(), original.state_dict())
 
 
+def test_what_pretraining_draws_depends_on_the_runs_seed_and_not_on_the_source(tiny, copy_of):
+    source = trainer(tiny(), seed=1)
+    source.step()
+    drawn = []
+    for seed in (2, 2, 3):
+        agent = trainer(pretraining(tiny, 8), seed=seed)
+        copy = copy_of(source.replay)
+        agent.load_dataset(copy)
+        drawn.append(copy.sample_sequences(8, 3).step["action"].clone())
+    assert (drawn[0] == drawn[1]).all()
+    assert (drawn[0] != drawn[2]).any()
+
+
+def test_a_thawed_trainer_cuts_its_batches_as_before(tiny):
+    original, thawed = trainer(tiny()), trainer(tiny())
+    original.micro_batches.parts = 4
+    thawed.load_state_dict(original.state_dict())
+    assert thawed.micro_batches.parts == 4
+    older = {name: value for name, value in original.state_dict().items() if name != "parts"}
+    thawed.load_state_dict(older)
+    assert thawed.micro_batches.parts == 1
+
+
 def test_pretraining_refuses_the_data_of_another_task(tiny):
     source = trainer(tiny(), task="pendulum")
     source.step()

@@ -212,6 +212,7 @@ class Learners:
             "direct_moments": _moments(self.direct_optimiser, self.actor),
             "critic_moments": _moments(self.critic_optimiser, self.critic),
             "updates": self.updates,
+            "parts": self.micro_batches.parts,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -221,6 +222,7 @@ class Learners:
         _load_moments(self.direct_optimiser, self.actor, state["direct_moments"])
         _load_moments(self.critic_optimiser, self.critic, state["critic_moments"])
         self.updates = int(state["updates"])
+        self.micro_batches.parts = int(state["parts"])
 
 
 def _copy_moments(optimiser: torch.optim.Optimizer, to: list[int], of: list[int]) -> None:

@@ -10,9 +10,10 @@ def upgrade(state: dict[str, Any], *, critics: bool) -> dict[str, Any]:
     if "cloud" in state["variation"]:
         state = _from_format_1(state)
     learners = state["learners"]
-    if learners is not None and not critics:
-        # Earlier versions kept the critics that nobody trained.
-        learners = {**learners, "critic": {}, "critic_target": {}}
+    if learners is not None:
+        # Earlier versions kept the critics that nobody trained, and forgot that batches were cut.
+        untrained: dict[str, Any] = {} if critics else {"critic": {}, "critic_target": {}}
+        learners = {"parts": 1, **learners, **untrained}
     return {name: value for name, value in {**state, "learners": learners}.items() if name != "hall"}
 
 

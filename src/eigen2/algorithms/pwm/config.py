@@ -12,12 +12,12 @@ from eigen2.section import CONSTANT, Section, was
 
 
 class FlowConfig(Section):
+    gone = {"time": ("uniform",)}
+
     integrator: Literal["euler", "heun"] = "euler"
     """ODE integrator; heun is second order and evaluates the velocity twice per substep."""
     substeps: int = Field(2, ge=1)
     """Integration steps per transition."""
-    time: Literal["uniform", "midpoint"] = Field("uniform", json_schema_extra=CONSTANT)
-    """Where on the path the velocity is trained: tau drawn from [0, 1], or always 0.5."""
 
 
 class ModelConfig(Section):

@@ -62,7 +62,7 @@ class FlowDynamics(nn.Module):
 
     def draw(self, action: Tensor, stream: torch.Generator) -> Tensor:
         """A time on the path for every step, given the actions [..., A]. -> [..., 1]"""
-        return draw_times(action, self.flow.time, stream)
+        return draw_times(action, stream)
 
     def error(
         self, latent: Tensor, action: Tensor, reached: Tensor, target: Tensor, tau: Tensor | None

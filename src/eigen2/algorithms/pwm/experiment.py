@@ -80,6 +80,7 @@ class MultiTaskExperiment(Experiment):
 
     def __init__(self, config: Config, services: Services, tasks: Sequence[Task]) -> None:
         self.config, self.services, self.tasks = config, services, tasks
+        self.notes = tuple(dict.fromkeys(task.note for task in tasks if task.note is not None))
         assert isinstance(config.alg, PWMConfig)
         self.trainer = MultiTaskTrainer(
             config.alg, tasks, config.seed, pick_device(config.device).type, compress=config.replay.compress,

@@ -33,9 +33,7 @@ def path_point(start: Tensor, end: Tensor, tau: Tensor) -> tuple[Tensor, Tensor]
     return start + tau * difference, difference
 
 
-def draw_times(like: Tensor, time: Literal["uniform", "midpoint"], stream: torch.Generator) -> Tensor:
-    """tau for every point of `like` [..., n] -> [..., 1]"""
+def draw_times(like: Tensor, stream: torch.Generator) -> Tensor:
+    """tau in [0, 1] for every point of `like` [..., n] -> [..., 1]"""
     shape = (*like.shape[:-1], 1)
-    if time == "midpoint":
-        return torch.full(shape, 0.5, dtype=like.dtype, device=like.device)
     return torch.rand(shape, generator=stream, dtype=like.dtype).to(like.device)

@@ -209,11 +209,11 @@ class MultiTaskTrainer(Trainer):
             "model": {name: value.detach().clone() for name, value in self.model.state_dict().items()},
             "optimiser": self.optimiser.state_dict(),
             "policies": [policy.state_dict() for policy in self.policies],
+            "parts": self.micro_batches.parts,
         }
 
     def upgraded(self, state: dict[str, Any]) -> dict[str, Any]:
-        present: dict[str, Any] = upgrade(state)
-        return present
+        return upgrade(state)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         state = self.upgraded(state)
@@ -222,6 +222,7 @@ class MultiTaskTrainer(Trainer):
         self.optimiser.load_state_dict(state["optimiser"])
         for policy, saved in zip(self.policies, state["policies"], strict=True):
             policy.load_state_dict(saved)
+        self.micro_batches.parts = int(state["parts"])
 
     def _train_model(self) -> Metrics:
         """`model.updates` gradient steps on batches in which all tasks have the same share."""

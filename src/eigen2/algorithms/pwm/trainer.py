@@ -145,6 +145,8 @@ class PWMTrainer(Trainer):
                 f"the replay to pretrain from holds {described(theirs)}, {self.task.name} needs {described(mine)}; "
                 "name a run of the same task"
             )
+        source.reseed(seeds.integer(self.seed, "pretrain"))
+        source.compress = self.compress
         self.collector.learn_statistics(source)
         self.use_replay(source)
 
@@ -227,11 +229,11 @@ class PWMTrainer(Trainer):
             "learner": self.learner.state_dict(),
             "collector": self.collector.state_dict(),
             "best": self.best.state_dict(),
+            "parts": self.micro_batches.parts,
         }
 
     def upgraded(self, state: dict[str, Any]) -> dict[str, Any]:
-        present: dict[str, Any] = upgrade(state)
-        return present
+        return upgrade(state)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         state = self.upgraded(state)
@@ -242,6 +244,7 @@ class PWMTrainer(Trainer):
         self.learner.load_state_dict(state["learner"])
         self.collector.load_state_dict(state["collector"])
         self.best.load_state_dict(state["best"])
+        self.micro_batches.parts = int(state["parts"])
 
     def use_replay(self, replay: Replay) -> None:
         """Continues with a restored replay, whose sampling streams are part of its own snapshot."""

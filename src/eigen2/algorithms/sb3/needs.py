@@ -51,11 +51,12 @@ def sb3_needs(config: "Config", data: Path | None) -> Needs | None:
     batch = _whole(settings.get("batch_size"), BATCH[alg.algorithm])
     actor, critic = _networks(alg, observation, action)
     policy, trained, widths = _counts(alg.algorithm, actor, critic)
-    held, opening = {}, 0
+    held, opening, evaluation = {}, 0, 10_000
     if market is not None:
         assert isinstance(env, TradingConfig)
         cells, features = market.cells, len(env.features)
         tables = market.days * market.tradable * (3 * 8 + 2)
+        evaluation = stored_evaluation(env.holdout_days, market.tradable)
         held["market"] = cells * (8 * market.prices + 1 + FLOAT * features) + 3 * tables
         opening = cells * (8 * market.prices + FLOAT * features + 8 * 9 + (100 if market.is_file else 0))
     else:
@@ -84,7 +85,7 @@ def sb3_needs(config: "Config", data: Path | None) -> Needs | None:
         packed=PACKED,
         own_data=_kept(config, market),
         log=700,
-        evaluation=10_000 if market is None else stored_evaluation(251, market.tradable),
+        evaluation=evaluation,
         knobs=KNOBS,
     )
 
