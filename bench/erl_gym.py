@@ -4,7 +4,8 @@
 
 Pendulum-v1: 5 seeds (--quick: 1) with the default settings of `env=gym`. Swimmer-v5: 3 seeds (--quick: 1), ERL beside
 its own DDPG-only setting: no variation, two agents that both learn by gradient, at least as many environment steps and
-three times the updates per generation of each learner. The preset `erl_ddpg` is shown on both, with at least as many environment steps.
+three times the updates per generation of each learner. The preset `erl_ddpg` is shown on both, with at least as many
+environment steps.
 Every environment step counts: evaluation, exploration and validation. Scores are mean returns of the final champion on 20
 fresh episodes. One thread; CPU seconds of this process.
 """
