@@ -18,6 +18,7 @@ from rich.console import Console
 
 from eigen2.harness.journal import read_log
 from eigen2.harness.training import start_run
+from eigen2.memory.slopes import slope
 
 TINY = (
     "env=dflex_hopper", "alg.environments=4", "alg.steps=2", "alg.random_steps=8", "alg.horizon=3",
@@ -49,20 +50,23 @@ class Watcher(Console):
 
 
 def measure(variant: str, iterations: int, warm_up: int) -> dict[str, float]:
-    """RSS over the iterations after `warm_up`, its slope, and the tensors alive."""
+    """RSS over the iterations after `warm_up`, its slope, and the tensors alive (the least of three counts: a checkpoint that
+    is being written holds some)."""
     watcher = Watcher()
     with tempfile.TemporaryDirectory() as root:
         overrides = [*VARIANTS[variant], *TINY, f"alg.iterations={iterations}", f"run.root={root}"]
         run = Path(start_run(overrides, watcher)["run"])
         rss = np.array([record["rss_bytes"] for record in read_log(run / "memory.jsonl")][warm_up:], float)
-    slope = float(np.polyfit(np.arange(len(rss)), rss, 1)[0])
+    growth = slope([(np.arange(len(rss), dtype=float), rss)])
+    assert growth is not None
+    settled = watcher.tensors[warm_up // EVERY :]
     return {
         "iterations": iterations,
         "rss_mb_after_warm_up": rss[0] / 1e6,
         "rss_mb_at_end": rss[-1] / 1e6,
-        "bytes_per_iteration": slope,
-        "tensors_after_warm_up": watcher.tensors[warm_up // EVERY],
-        "tensors_at_end": watcher.tensors[-1],
+        "bytes_per_iteration": growth.value,
+        "tensors_after_warm_up": min(settled[:3]),
+        "tensors_at_end": min(settled[-3:]),
     }
 
 
