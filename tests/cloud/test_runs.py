@@ -131,11 +131,15 @@ def test_an_independent_client_finds_the_same_files_and_its_copy_resumes(
     served = place("rclone")
     machine = Machine(lab, tmp_path / "runs", served)
     # The training waits in the middle; the copy is taken while it is alive, with tails beside the logs.
-    go = tmp_path / "go"
-    started = machine.begin(moments=(Moment("stepped", "wait", 3, path=str(go)),))
+    # What was added to the logs since an earlier upload is a tail, so one upload comes first.
+    early, go = tmp_path / "early", tmp_path / "go"
+    waits = (Moment("stepped", "wait", step, path=str(path)) for step, path in ((2, early), (3, go)))
+    started = machine.begin(moments=tuple(waits))
     assert served.stored is not None
     latest = served.stored / NAME / "checkpoints" / "latest.json"
-    until(lambda: latest.exists() and json.loads(latest.read_bytes())["body"]["step"] == 2)
+    until(lambda: latest.exists() and json.loads(latest.read_bytes())["body"]["step"] == 1)
+    early.touch()
+    until(lambda: json.loads(latest.read_bytes())["body"]["step"] == 2)
     copied = rclone("copy", remote(served, NAME), str(tmp_path / "copies" / NAME), served=served)
     assert copied.returncode == 0, copied.stderr
     assert list((tmp_path / "copies" / NAME / "tails").iterdir())
